@@ -1,10 +1,10 @@
 """ROUTE: the Celery application as both sides configure it, and how messages leave.
 
 A message is the permission to claim one job of its queue, whichever is due then: priorities, ageing
-and fair shares are decided in PostgreSQL at that moment (app/store/scheduling.py).  It names no
-job: states, attempts, retries and results are rows.  So everything that Celery could order, retry,
-count or remember is off, and a lost or doubled message costs time, never a result.  Only a decision
-on a rollout carries an id, that of its row.
+and fair shares are decided in PostgreSQL at that moment (app/store/queue/scheduling.py).  It names
+no job: states, attempts, retries and results are rows.  So everything that Celery could order,
+retry, count or remember is off, and a lost or doubled message costs time, never a result.  Only a
+decision on a rollout carries an id, that of its row.
 """
 
 from __future__ import annotations

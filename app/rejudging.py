@@ -11,8 +11,9 @@ from app.domain import policy as policies
 from app.domain.policy import Policy
 from app.domain.verdict import Label, Subject, Verdict
 from app.judge import judge
-from app.store import evaluations, stale_exports
-from app.store.database import Connection
+from app.store.dataset import stale_exports
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Connection
 
 
 class JudgingError(Exception):

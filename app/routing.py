@@ -28,7 +28,7 @@ DEVICE_CLASSES = device_domain.DEVICE_CLASSES
 
 PRIORITIES = {"high": 0, "normal": 1, "low": 2}
 """Priority → rank; 0 goes first.  Ranks are compared when a job is claimed
-(app/store/scheduling.py), not in Redis.
+(app/store/queue/scheduling.py), not in Redis.
 """
 
 _PIN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(?P<index>\.\d{1,2})?")

@@ -11,8 +11,8 @@ from celery import Celery
 from app import broker as messages
 from app import routing
 from app.domain.job import Limits
-from app.store import jobs, leases
-from app.store.database import Connection, Database
+from app.store.postgres.database import Connection, Database
+from app.store.queue import jobs, leases
 from app.telemetry import tracing
 
 _log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from app.store import schema_revisions
+from app.store.postgres import schema_revisions
 
 INSUFFICIENT = 3
 """Exit code of a worker that does not serve: infrastructure, as for every command."""

@@ -35,7 +35,7 @@ from app.client import Client
 from app.domain import ids
 from app.embedded import Services
 from app.settings import Settings
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.waiting import until
 
 # A shell's job in the background ignores SIGINT, and so would the commands that tests interrupt.

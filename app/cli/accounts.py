@@ -16,8 +16,8 @@ from app import passwords
 from app.cli import errors, services
 from app.domain import choices
 from app.settings import Settings
-from app.store import users
-from app.store.database import Connection, Database
+from app.store.postgres.database import Connection, Database
+from app.store.user import users
 
 
 @contextmanager

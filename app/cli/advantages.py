@@ -23,7 +23,7 @@ from app.export import turn_credits
 from app.export.turn_credits import SCHEMA, Book
 from app.export.writers import LINEAGE_STEM, rows_of
 from app.settings import Settings
-from app.store.turn_rewards import StoredTurn
+from app.store.figures.turn_rewards import StoredTurn
 
 
 @click.command("advantages")

@@ -13,7 +13,7 @@ from app.cli import accounts, output
 from app.cli.group import Group
 from app.domain.user import Scope
 from app.settings import Settings
-from app.store import audit, tokens
+from app.store.user import audit, tokens
 
 
 @click.group("token", cls=Group)

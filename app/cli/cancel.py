@@ -12,7 +12,8 @@ from app.cli import errors, output, services
 from app.client import Client
 from app.domain.job import JobState
 from app.settings import Settings
-from app.store import jobs, runs
+from app.store.queue import jobs
+from app.store.trajectory import runs
 
 
 @click.command("cancel")

@@ -8,7 +8,7 @@ import click
 
 from app.cli import list_options, output, services
 from app.settings import Settings
-from app.store import listing
+from app.store.dataset import listing
 
 
 @click.command("datasets")

@@ -12,7 +12,11 @@ from app.cli.group import Group
 from app.cli.output_path import OutputPath
 from app.embedded import database_dump
 from app.settings import Settings
-from app.store import foreign_jobs, idempotency, migrate, retention, rollups
+from app.store.evaluation import retention
+from app.store.figures import rollups
+from app.store.postgres import migrate
+from app.store.queue import idempotency
+from app.store.trajectory import foreign_jobs
 
 _AGE = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>[hdw])")
 _UNIT_S = {"h": 3_600, "d": 86_400, "w": 604_800}

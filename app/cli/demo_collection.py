@@ -20,7 +20,7 @@ from app.endpoints.scripted.behaviour import Behaviour
 from app.endpoints.scripted.process import running
 from app.endpoints.scripted.script import Scene, Script
 from app.settings import Settings
-from app.store import endpoints
+from app.store.collection import endpoints
 
 ENDPOINT = "scripted"
 """Name under which the scripted server is stored."""

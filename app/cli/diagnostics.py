@@ -16,8 +16,9 @@ from app.client import Client
 from app.collect import health
 from app.domain.device import CLOSED, DeviceState
 from app.settings import ServicesNotRunningError, Settings, located
-from app.store import devices, jobs, other_workers, schema_revisions, server_facts, write_probe
-from app.store.database import DatabaseUnavailableError
+from app.store.postgres import schema_revisions, server_facts, write_probe
+from app.store.postgres.database import DatabaseUnavailableError
+from app.store.queue import devices, jobs, other_workers
 
 OLDEST_REDIS = (6, 2)
 """Oldest Redis that Celery 5.7 supports."""

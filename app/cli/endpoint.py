@@ -17,8 +17,8 @@ from app.endpoints import caller, config, dialects
 from app.endpoints import probe as probes
 from app.endpoints.scripted import serving
 from app.settings import Settings
-from app.store import endpoints
-from app.store.endpoints import Endpoint
+from app.store.collection import endpoints
+from app.store.collection.endpoints import Endpoint
 
 
 @click.group("endpoint", cls=Group)

@@ -14,8 +14,8 @@ from app.domain.collection.call import EndpointConfig
 from app.domain.request import RequestError
 from app.endpoints.caller import key_of
 from app.settings import Settings
-from app.store import endpoints
-from app.store.database import Database, DatabaseUnavailableError
+from app.store.collection import endpoints
+from app.store.postgres.database import Database, DatabaseUnavailableError
 
 LOOK_S = 2.0
 """Period of the look for endpoints that were added or removed, in seconds."""

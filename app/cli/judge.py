@@ -17,8 +17,8 @@ from app.domain.policy import Policy
 from app.domain.verdict import Label, Verdict
 from app.rejudging import JudgingError, rejudge
 from app.settings import Settings
-from app.store import evaluations
-from app.store.database import Database
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,10 +22,10 @@ from app.domain.credit.rejection import Level
 from app.domain.request import MissingError
 from app.export import trainer_logprobs, turn_credits
 from app.settings import Settings
-from app.store import turn_rewards
 from app.store.collection import lifecycle, logprobs
 from app.store.collection.logprobs import Sampled
-from app.store.database import Connection
+from app.store.figures import turn_rewards
+from app.store.postgres.database import Connection
 
 PROCESSED = "processed"
 """Mode of log probabilities of the distribution that was sampled from."""

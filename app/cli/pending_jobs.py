@@ -11,7 +11,7 @@ import click
 from app.cli import errors, output, services, submit_options
 from app.domain.job import JobState
 from app.settings import Settings
-from app.store import jobs
+from app.store.queue import jobs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,8 @@ from app.domain.job import REWARD_BUDGET_S, TERMINAL, JobOptions, Priority
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 from app.settings import Settings
-from app.store import checks, jobs, problems
+from app.store.queue import jobs
+from app.store.trajectory import checks, problems
 from app.workflows import CHECK
 
 MOST_NAMED = 5

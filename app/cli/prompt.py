@@ -14,8 +14,8 @@ from app.domain.collection import templates
 from app.domain.collection.templates import Template
 from app.domain.request import RequestError
 from app.settings import Settings
-from app.store import prompt_templates
-from app.store.prompt_templates import StoredTemplate
+from app.store.collection import prompt_templates
+from app.store.collection.prompt_templates import StoredTemplate
 
 SHORT = 12
 """Digits of a template's SHA-256 that are shown."""

@@ -18,8 +18,8 @@ from app.domain.intervals import Interval
 from app.domain.metric_samples import Counted, MetricSample, Operator
 from app.domain.metrics import Report, Share
 from app.settings import Settings
-from app.store import metric_inputs, turn_rewards
-from app.store.metric_inputs import Attempted
+from app.store.figures import metric_inputs, turn_rewards
+from app.store.figures.metric_inputs import Attempted
 
 _GROUPS = ("level", "run", "model", "source_set", "device", "backend", "policy")
 _USUAL = ("run", "level", "device", "backend", "policy")

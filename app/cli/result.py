@@ -15,7 +15,7 @@ from app.domain.job import JobState
 from app.domain.problem_check import CheckRow
 from app.domain.result import Result
 from app.settings import Settings
-from app.store import checks
+from app.store.trajectory import checks
 
 
 @click.command("result")

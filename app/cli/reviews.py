@@ -14,7 +14,8 @@ from app.cli.group import Group
 from app.domain.review import HACK_TYPES, Opinion
 from app.domain.user import LOCAL, User
 from app.settings import Settings
-from app.store import listing, reviews
+from app.store.dataset import listing
+from app.store.review import reviews
 
 LABELS = [str(opinion) for opinion in Opinion if opinion is not Opinion.WITHDRAWN]
 

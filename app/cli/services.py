@@ -20,10 +20,10 @@ from app.client import Client
 from app.client.outage import Outage
 from app.endpoints.caller import key_of
 from app.settings import Settings, with_web_url
-from app.store import devices
-from app.store import endpoints as endpoint_store
+from app.store.collection import endpoints as endpoint_store
 from app.store.collection import workers as endpoint_workers
-from app.store.database import DatabaseUnavailableError
+from app.store.postgres.database import DatabaseUnavailableError
+from app.store.queue import devices
 
 
 def _allow_weak_sandbox(ctx: click.Context, _: click.Parameter, value: bool) -> None:

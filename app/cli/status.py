@@ -8,7 +8,7 @@ import click
 
 from app.cli import output, services
 from app.settings import Settings
-from app.store import jobs
+from app.store.queue import jobs
 
 
 @click.command("status")

@@ -15,9 +15,9 @@ from app.domain import aces, pass_matrix
 from app.domain.aces import Ranked
 from app.domain.pass_matrix import Matrix
 from app.settings import Settings
-from app.store import problems
 from app.store.browse import pass_matrix as stored
-from app.store.database import Connection
+from app.store.postgres.database import Connection
+from app.store.trajectory import problems
 
 
 @click.group("tests", cls=Group)

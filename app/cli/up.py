@@ -14,7 +14,7 @@ from app.cli.endpoint_workers import EndpointWorkers
 from app.domain.user import Role
 from app.embedded import log_files
 from app.settings import Settings
-from app.store import audit, users
+from app.store.user import audit, users
 from app.web.identity import addresses
 
 FIRST_ADMIN = "admin"

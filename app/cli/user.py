@@ -14,8 +14,8 @@ from app.cli import accounts, output
 from app.cli.group import Group
 from app.domain.user import SCOPES, Role
 from app.settings import Settings
-from app.store import audit, users
-from app.store.database import Connection
+from app.store.postgres.database import Connection
+from app.store.user import audit, users
 
 _FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 _password_file = click.option(

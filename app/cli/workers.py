@@ -18,7 +18,7 @@ from app.cli import errors, output, services
 from app.cli.group import Group, Renamed
 from app.domain.device import DeviceId
 from app.settings import Settings, located
-from app.store import devices
+from app.store.queue import devices
 
 
 @click.group(

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from celery import Celery
 
     from app.client.database_transport import Local
-    from app.store.database import Database
+    from app.store.postgres.database import Database
 
 __all__ = [
     "PATIENCE_S",

@@ -27,9 +27,11 @@ from app.domain.rollout import Rollout
 from app.domain.trajectory import Run, Trajectory, Turn
 from app.enqueue import enqueue, enqueue_rollouts, enqueue_trajectory
 from app.settings import Settings
-from app.store import evaluations, jobs, problems, trajectories
-from app.store.database import Database, DatabaseUnavailableError
-from app.store.job_notifications import Notices
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database, DatabaseUnavailableError
+from app.store.queue import jobs
+from app.store.queue.job_notifications import Notices
+from app.store.trajectory import problems, trajectories
 
 POLL_S = 2.0
 """Period in seconds at which a waiting client reads the database, in case the

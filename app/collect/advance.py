@@ -20,10 +20,10 @@ from app.domain.collection.states import CollectionState, NodeState
 from app.domain.collection.tree import Decision, Tree
 from app.domain.problem import Problem
 from app.domain.result import Result
-from app.store import evaluations
 from app.store.collection import ledger, lifecycle, trees
 from app.store.collection.trees import AttemptNode, Due, NewNode, Rollout
-from app.store.database import Connection, Database
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Connection, Database
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,12 +33,12 @@ from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
 from app.domain.job import TERMINAL, JobState
-from app.store import jobs
 from app.store.collection import calls, claims, conversations, ledger, lifecycle, messages, trees
 from app.store.collection.calls import Held
 from app.store.collection.claims import Claimed, Ready
 from app.store.collection.trees import Due
-from app.store.database import Connection, Database
+from app.store.postgres.database import Connection, Database
+from app.store.queue import jobs
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 """Pauses before a failed call is tried again, in seconds: doubled each time, and drawn, so

@@ -11,7 +11,7 @@ from app.collect.sweep import settle_stopped, sweep
 from app.domain.collection.states import CollectionState
 from app.domain.request import ConflictError, RequestError
 from app.store.collection import lifecycle
-from app.store.database import Database
+from app.store.postgres.database import Database
 
 _log = logging.getLogger(__name__)
 

@@ -11,11 +11,10 @@ from datetime import datetime
 from app.broker import BrokerUnavailableError
 from app.domain.collection.call import EndpointConfig
 from app.endpoints.rate_limit import Limiter, Standing
-from app.store import endpoints
-from app.store.collection import calls, trees, workers
+from app.store.collection import calls, endpoints, trees, workers
+from app.store.collection.endpoints import Endpoint
 from app.store.collection.workers import EndpointWorker
-from app.store.database import Connection
-from app.store.endpoints import Endpoint
+from app.store.postgres.database import Connection
 
 
 @dataclass(frozen=True, kw_only=True)

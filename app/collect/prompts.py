@@ -14,7 +14,7 @@ from app.domain.collection.tree import Generate
 from app.domain.problem import Problem
 from app.domain.result import Result
 from app.store.collection.trees import AttemptNode
-from app.store.database import Connection
+from app.store.postgres.database import Connection
 
 
 def opening(

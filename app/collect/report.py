@@ -10,7 +10,7 @@ from typing import Any
 
 from app.store.collection import figures, lifecycle
 from app.store.collection.lifecycle import Collection
-from app.store.database import Connection
+from app.store.postgres.database import Connection
 
 ROUNDING = 1e-6
 """Relative difference of sums of money that are the same."""

@@ -9,9 +9,9 @@ from uuid import UUID
 from app.domain.collection.templates import Template
 from app.domain.problem import Problem
 from app.domain.trajectory import Message
-from app.store import problems, prompt_templates
-from app.store.collection import messages
-from app.store.database import Connection
+from app.store.collection import messages, prompt_templates
+from app.store.postgres.database import Connection
+from app.store.trajectory import problems
 
 MOST = 1_000
 """Problems kept: some kilobytes each."""

@@ -19,10 +19,10 @@ from app.domain.collection.spec import MOST_ROLLOUTS, CollectionSpec
 from app.domain.request import ConflictError, RequestError
 from app.domain.trajectory import Run
 from app.endpoints import dialects
-from app.store import endpoints, prompt_templates, trajectories
-from app.store.collection import lifecycle, selection, trees, workers
+from app.store.collection import endpoints, lifecycle, prompt_templates, selection, trees, workers
 from app.store.collection.trees import Due
-from app.store.database import Connection, Database
+from app.store.postgres.database import Connection, Database
+from app.store.trajectory import trajectories
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,10 @@ from celery import Celery
 from app import broker as messages
 from app import routing
 from app.collect import send
-from app.store import jobs
 from app.store.collection import calls, lifecycle, trees
 from app.store.collection.trees import Due
-from app.store.database import Connection, Database
+from app.store.postgres.database import Connection, Database
+from app.store.queue import jobs
 
 MOST = 1_000
 """Messages sent by one sweep."""

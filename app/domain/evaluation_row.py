@@ -1,7 +1,7 @@
 """One evaluation as a flat row, for pages and datasets.
 
 A new column takes a field of `EvaluationRow`, its SQL expression in
-`app.store.evaluation_rows.COLUMNS` and, to be written into datasets, a field of
+`app.store.evaluation.evaluation_rows.COLUMNS` and, to be written into datasets, a field of
 `app.domain.dataset.example_facts.EvaluationFacts`.  Everything between follows from these.
 """
 

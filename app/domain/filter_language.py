@@ -12,7 +12,7 @@ before a quote or a backslash in it.
 Absent values: a comparison with something absent is false, and only `!=` and `not` turn that round,
 so that `not (speedup > 1)` holds for rows that have no speedup.  There is no third truth value.
 
-Parsing is pure.  `app.store.filter_sql` turns the tree into SQL with bound parameters.
+Parsing is pure.  `app.store.filter.filter_sql` turns the tree into SQL with bound parameters.
 """
 
 from __future__ import annotations

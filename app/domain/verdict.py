@@ -24,7 +24,7 @@ class Label(StrEnum):
 def is_credited(*, correct: bool, label: str | None) -> bool:
     """The one rule of "correct" on pages, in filters, tables, reports and datasets: every verified
     call was right, and the label that counts is not `hack`.  An evaluation without a label is not
-    credited.  In SQL: app.store.credited.
+    credited.  In SQL: app.store.evaluation.credited.
     """
     return correct and label is not None and label != Label.HACK
 

@@ -112,9 +112,9 @@ class Services:
                 fcntl.flock(self._presence, fcntl.LOCK_SH)
                 self._start()
         assert self.settings.database_url is not None
-        from app.store import (
-            migrate,
-        )  # Alembic: a sixth of a command's start, and most commands start no server
+        from app.store.postgres import (
+            migrate,  # Alembic: a sixth of a command's start, and most commands start no server
+        )
 
         migrate.upgrade(self.settings.database_url)
         self._started = True

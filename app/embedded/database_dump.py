@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from app.embedded import binaries
 from app.embedded.binaries import MissingBinaryError
-from app.store.database import libpq_url
+from app.store.postgres.database import libpq_url
 
 
 class TakenError(ValueError):

@@ -16,7 +16,7 @@ from psycopg import sql
 
 from app.embedded import binaries, process_lookup
 from app.embedded.os_user import Account
-from app.store.database import DRIVER, libpq_url
+from app.store.postgres.database import DRIVER, libpq_url
 
 START_TIMEOUT_S = 60.0
 """Recovery after a crash comes before readiness."""

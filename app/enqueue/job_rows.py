@@ -13,8 +13,9 @@ from app.domain.job import idempotency_key
 from app.domain.request import MissingError, PlannedJob, Request, RequestError
 from app.domain.trajectory import Run
 from app.sending import mark_unsent
-from app.store import candidates, devices, jobs, problems, trajectories
-from app.store.database import Connection, Database
+from app.store.postgres.database import Connection, Database
+from app.store.queue import devices, jobs
+from app.store.trajectory import candidates, problems, trajectories
 
 
 @dataclass(frozen=True, kw_only=True)

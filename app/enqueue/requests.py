@@ -13,8 +13,8 @@ from app.domain.request import Request
 from app.domain.trajectory import Run
 from app.enqueue.job_rows import Receipt, add_jobs, check_devices, planned, to_send
 from app.sending import mark_unsent, send
-from app.store import jobs
-from app.store.database import Connection, Database
+from app.store.postgres.database import Connection, Database
+from app.store.queue import jobs
 
 CHUNK = 1_000
 """Requests in one transaction: the first ones run while the last ones are still being stored."""

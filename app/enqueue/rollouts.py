@@ -13,8 +13,8 @@ from app.domain.request import Request
 from app.domain.rollout import Rollout
 from app.enqueue.job_rows import Receipt
 from app.enqueue.requests import Within, accept
-from app.store import rollouts
-from app.store.database import Connection, Database
+from app.store.postgres.database import Connection, Database
+from app.store.trajectory import rollouts
 
 
 def enqueue_rollouts(database: Database, broker: Celery, told: Sequence[Rollout]) -> list[UUID]:

@@ -15,8 +15,9 @@ from app.domain.trajectory import Run, Turn
 from app.enqueue.job_rows import Receipt, add_jobs, check_devices, new_job, planned, to_send
 from app.enqueue.requests import check
 from app.sending import send
-from app.store import candidates, jobs, problems, trajectories
-from app.store.database import Connection, Database
+from app.store.postgres.database import Connection, Database
+from app.store.queue import jobs
+from app.store.trajectory import candidates, problems, trajectories
 
 
 def enqueue_trajectory(

@@ -35,8 +35,8 @@ from app.export.publish import finished, publish, write_documents
 from app.export.text_facts import Progress, silent
 from app.export.verify import verify
 from app.export.working_folder import ExportError
-from app.store import export_attempts, export_matching, export_records
-from app.store.database import Database
+from app.store.dataset import export_attempts, export_matching, export_records
+from app.store.postgres.database import Database
 
 __all__ = [
     "ExportError",

@@ -29,9 +29,9 @@ from app.domain.source import source_text
 from app.export.draft import kind_of
 from app.export.manifest import spec_json, spec_of
 from app.export.working_folder import OtherWriterError
-from app.store import export_jobs, exports
-from app.store.database import Connection, Database, DatabaseUnavailableError
-from app.store.export_jobs import ExportJob
+from app.store.dataset import export_jobs, exports
+from app.store.dataset.export_jobs import ExportJob
+from app.store.postgres.database import Connection, Database, DatabaseUnavailableError
 
 BEAT_S = 0.5
 """Seconds between two reports of progress."""

@@ -44,20 +44,20 @@ from app.export.row_selection import Selector
 from app.export.selection_inputs import Inputs
 from app.export.text_facts import Progress
 from app.export.writers import DECISIONS_STEM, write_columns
-from app.store import (
+from app.store.dataset import (
     answers_without_code,
     export_attempts,
     export_conditions,
     export_matching,
     export_records,
-    hacked_sources,
     label_changes,
     problem_rows,
     quoted_answers,
 )
-from app.store.database import Database
-from app.store.export_matching import Matching
-from app.store.export_records import Problem
+from app.store.dataset.export_matching import Matching
+from app.store.dataset.export_records import Problem
+from app.store.evaluation import hacked_sources
+from app.store.postgres.database import Database
 
 PART_ROWS = 10_000
 """Rows of one file, and the most that each process loses if an export is killed."""
@@ -250,7 +250,7 @@ def attempts(
 
 
 def _goes_by_lines(spec: Spec) -> bool:
-    """True if a decision depends on the line of attempts of a turn (app.store.attempt_lines)."""
+    """True if a decision depends on a turn's line (app.store.trajectory.attempt_lines)."""
     return (
         spec.turns in (Turns.FINAL, Turns.RETURN_TO_GO)
         or spec.prs_draw is Draw.TRAJECTORY

@@ -16,8 +16,8 @@ from app.domain.dataset.selection import Kind, Source, Spec
 from app.export import text_facts
 from app.export.working_folder import ExportError
 from app.formats import PARQUET
-from app.store import export_matching
-from app.store.database import Database
+from app.store.dataset import export_matching
+from app.store.postgres.database import Database
 
 
 @dataclass(frozen=True, kw_only=True)

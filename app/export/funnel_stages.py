@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from app.domain.dataset.selection import Kind, Spec
 from app.domain.source.near_duplicates import Similarity
-from app.store.export_conditions import Condition
+from app.store.dataset.export_conditions import Condition
 
 WHERE = "where"
 """First stage.  Attempts that it drops are counted in the funnel and not recorded one by one."""

@@ -17,7 +17,7 @@ from app.export.manifest import FileEntry
 from app.export.plan_tables import BESIDE
 from app.export.writers import LINEAGE_STEM, ParquetTable
 from app.store.collection import calls
-from app.store.database import Connection
+from app.store.postgres.database import Connection
 
 SCHEMA = pa.schema(
     [

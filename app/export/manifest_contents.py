@@ -27,7 +27,7 @@ from app.export.render import tally
 from app.export.working_folder import ExportError
 from app.export.writers import COMPRESSION, DECISIONS_STEM, ROW_GROUP_ROWS, entry, write_columns
 from app.formats import JSONL
-from app.store.export_conditions import JUDGED
+from app.store.dataset.export_conditions import JUDGED
 
 _RULES = {
     "benchmarks": (

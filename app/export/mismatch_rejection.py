@@ -1,10 +1,10 @@
 """EXPORT: mismatch rejection (MRS, Dr. Kernel eq. 6) of stored turns: log probabilities that are
 stored of the rollout engine against the trainer's in a file.
 
-A ratio of a trajectory is over all turns of its line of attempts (app.store.attempt_lines): of a
-collection's sample, whatever its prompts show.  Where one of them lacks log probabilities of either
-side, none of the line has a ratio.  Turns without a ratio are an error, or stay where `partial`
-says so.
+A ratio of a trajectory is over all turns of its line of attempts
+(app.store.trajectory.attempt_lines): of a collection's sample, whatever its prompts show.  Where
+one of them lacks log probabilities of either side, none of the line has a ratio.  Turns without a
+ratio are an error, or stay where `partial` says so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from app.domain.credit.rejection import OF_TRAJECTORY, unit_ratios, vetoed
 from app.export import trainer_logprobs
 from app.store.collection import logprobs
 from app.store.collection.logprobs import TurnKey
-from app.store.database import Connection
+from app.store.postgres.database import Connection
 
 BATCH = 200
 """Lines of the file that are compared together: a turn has thousands of log probabilities."""

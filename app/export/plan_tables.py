@@ -15,7 +15,7 @@ from app.domain.dataset.attempt import Attempt, Cell
 from app.domain.dataset.example_facts import Extra
 from app.domain.dataset.selection import Learns
 from app.domain.source.near_duplicates import Member
-from app.store import export_attempts
+from app.store.dataset import export_attempts
 
 DECISIONS = pa.schema(
     [
@@ -114,7 +114,7 @@ class Chunk:
 
 
 def attempts_of(table: pa.Table) -> list[Attempt]:
-    """Rows of `app.store.export_attempts` as attempts; `place` is the row number."""
+    """Rows of `app.store.dataset.export_attempts` as attempts; `place` is the row number."""
     names = [
         "evaluation_id",
         "problem_id",

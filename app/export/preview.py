@@ -30,10 +30,11 @@ from app.export.problem_chunks import chunks
 from app.export.render import Job, Renderer
 from app.export.row_selection import Selector
 from app.export.text_facts import Progress, silent
-from app.store import export_matching, export_records, time_limit
-from app.store.database import Connection, Database
-from app.store.export_matching import Matching
-from app.store.time_limit import TimeOverError
+from app.store.dataset import export_matching, export_records
+from app.store.dataset.export_matching import Matching
+from app.store.postgres import time_limit
+from app.store.postgres.database import Connection, Database
+from app.store.postgres.time_limit import TimeOverError
 
 AT_ONCE = 2_000
 """Evaluations that are read at once; of more, one problem after the other."""

@@ -27,8 +27,8 @@ from app.export.build import Selected
 from app.export.manifest import NAME, FileEntry, Manifest, spec_of
 from app.export.render import schema_of, tally
 from app.export.writers import LINEAGE_STEM, entry, rows_of
-from app.store import exports, label_changes
-from app.store.database import Connection, Database
+from app.store.dataset import exports, label_changes
+from app.store.postgres.database import Connection, Database
 
 
 def write_documents(root: Path, manifest: Manifest, selected: Selected) -> Manifest:

@@ -32,9 +32,9 @@ from app.export.plan_tables import FACTS
 from app.export.text_cache import Library
 from app.export.writers import JsonLines, ParquetTable
 from app.formats import JSONL, Format
-from app.store import export_records
-from app.store.database import Connection, Database
-from app.store.export_records import Problem, Run
+from app.store.dataset import export_records
+from app.store.dataset.export_records import Problem, Run
+from app.store.postgres.database import Connection, Database
 
 TEXT_ROWS = 500
 """Rows with texts in memory at a time: a long conversation is about 100 kB."""

@@ -27,7 +27,7 @@ import pyarrow as pa
 from app.export.render import Job, Part, Renderer, part_path
 from app.export.working_folder import FULL
 from app.settings import ARROW_POOL
-from app.store.database import DatabaseUnavailableError
+from app.store.postgres.database import DatabaseUnavailableError
 
 COLLECT_AFTER = 100_000
 """New objects between two searches for reference cycles, in place of Python's 700: rows are

@@ -51,7 +51,7 @@ from app.export.plan_tables import (
 )
 from app.export.selection_inputs import Inputs
 from app.export.turn_credits import credits_of
-from app.store.export_attempts import PASSED
+from app.store.dataset.export_attempts import PASSED
 
 
 class Selector:

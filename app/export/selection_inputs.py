@@ -9,9 +9,9 @@ from app.domain.dataset.decontamination import Match
 from app.domain.dataset.selection import Kind, Learns, Spec
 from app.export.mismatch_rejection import Ratios
 from app.export.turn_credits import Book
-from app.store.export_conditions import Condition
-from app.store.problem_rows import Rates
-from app.store.quoted_answers import Quotes
+from app.store.dataset.export_conditions import Condition
+from app.store.dataset.problem_rows import Rates
+from app.store.dataset.quoted_answers import Quotes
 
 
 @dataclass(frozen=True, kw_only=True)

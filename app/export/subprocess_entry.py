@@ -18,7 +18,7 @@ from app import export
 from app.export import row_view
 from app.plugins import UnknownPluginError
 from app.settings import Settings, located
-from app.store.database import Database
+from app.store.postgres.database import Database
 
 VERBS = ("funnel", "preview", "diff", "rows")
 BEAT_S = 0.3

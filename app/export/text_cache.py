@@ -18,8 +18,8 @@ from app.domain.dataset.example_facts import EvaluationFacts
 from app.domain.dataset.example_texts import ChatMessage, Dialogue, Exchange, Text, Texts
 from app.domain.dataset.selection import Kind
 from app.domain.source.source_text import display, encode
-from app.store import export_texts, problem_rows
-from app.store.database import Connection
+from app.store.dataset import export_texts, problem_rows
+from app.store.postgres.database import Connection
 
 HOLE = "hole"
 

@@ -1,9 +1,9 @@
 """EXPORT: facts that a selection needs: keys of problems, fingerprints of solutions,
 checks of answers, current verdicts.
 
-Facts are computed once and stored (`app.store.text_features`): the first export of many evaluations
-takes as long as reading all their code, later ones do not.  Each batch is committed; an interrupted
-call is continued by the next.
+Facts are computed once and stored (`app.store.dataset.text_features`): the first export of many
+evaluations takes as long as reading all their code, later ones do not.  Each batch is committed; an
+interrupted call is continued by the next.
 """
 
 from __future__ import annotations
@@ -36,16 +36,11 @@ from app.domain.source import near_duplicates, source_text
 from app.domain.source.near_duplicates import Fingerprint, Similarity
 from app.export import tokens
 from app.rejudging import rejudge
-from app.store import (
-    evaluations,
-    export_matching,
-    export_records,
-    export_texts,
-    tables,
-    text_features,
-)
-from app.store.database import Connection, Database
-from app.store.export_matching import Matching
+from app.store import tables
+from app.store.dataset import export_matching, export_records, export_texts, text_features
+from app.store.dataset.export_matching import Matching
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Connection, Database
 
 BATCH = 1_000
 """Texts read at once."""

@@ -2,10 +2,10 @@
 advantages`, datasets and token rows.
 
 A group is a run, a problem and a backend; its trajectories are lines of attempts
-(app.store.attempt_lines), whatever their prompts show.  A turn with a job that failed, is not over,
-or could not be measured has no reward and leaves its group before any baseline; so does every turn
-of a rollout that was not brought to its end.  An answer without code counts like one that does not
-compile.
+(app.store.trajectory.attempt_lines), whatever their prompts show.  A turn with a job that failed,
+is not over, or could not be measured has no reward and leaves its group before any baseline; so
+does every turn of a rollout that was not brought to its end.  An answer without code counts like
+one that does not compile.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from app.domain.credit import (
 )
 from app.domain.dataset.example_facts import TurnCredits
 from app.export import mismatch_rejection
-from app.store import turn_rewards
-from app.store.database import Connection
-from app.store.turn_rewards import StoredTurn
+from app.store.figures import turn_rewards
+from app.store.figures.turn_rewards import StoredTurn
+from app.store.postgres.database import Connection
 
 BYTES_A_TOKEN = 4
 """UTF-8 bytes per token: tokens are not stored with turns, so they are estimated, as in exports."""

@@ -12,7 +12,7 @@ from app.domain.verdict import Label
 from app.export.decisions import Decisions, without
 from app.export.funnel_stages import CHOICE
 from app.export.plan_tables import Pick
-from app.store.quoted_answers import Quotes
+from app.store.dataset.quoted_answers import Quotes
 
 Rates = Mapping[tuple[str, str], tuple[int, int]]
 """(Problem, backend) → (right, all) first answers of a run."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from app.store.database import DatabaseUnavailableError
+from app.store.postgres.database import DatabaseUnavailableError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Numbers of the errors of a disk without room."""

@@ -28,7 +28,7 @@ from app.imports.base import (
     code_of,
     store_samples,
 )
-from app.store.database import Database
+from app.store.postgres.database import Database
 
 
 def atif(

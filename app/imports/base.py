@@ -16,8 +16,8 @@ from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 from app.domain.source import language, source_text
 from app.domain.trajectory import Message, Turn
-from app.store import imports, problems, trajectories
-from app.store.database import Connection, Database
+from app.store.postgres.database import Connection, Database
+from app.store.trajectory import imports, problems, trajectories
 
 CHUNK = 500
 """Samples in memory at a time."""

@@ -33,8 +33,8 @@ from app.imports.base import (
     code_of,
     store_samples,
 )
-from app.store import imports
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.trajectory import imports
 
 _PLACE = re.compile(
     r"level_?(?P<level>\d+)/(?:.*/)?problem_(?P<number>\d+)/(?:sample_(?P<sample>\d+)/)?log\.json$"

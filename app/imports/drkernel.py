@@ -23,7 +23,7 @@ from app.imports.base import (
     store_samples,
     turns_of,
 )
-from app.store.database import Database
+from app.store.postgres.database import Database
 
 _RL = ("reward_model", "extra_info")
 _COLDSTART = ("messages", "entry_point", "original_python_code", "uuid")

@@ -16,8 +16,8 @@ from app.domain.problem import Problem
 from app.domain.source import source_text
 from app.domain.trajectory import Message
 from app.imports.base import BadImportError
-from app.store import imports
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.trajectory import imports
 
 PROBLEM = frozenset({"reference", "name", "source_set", "level", "entry_point", "licence"})
 """Fields of a record that name its problem, or are its problem."""

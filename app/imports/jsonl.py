@@ -19,7 +19,7 @@ from app.imports.base import (
     store_samples,
     turns_of,
 )
-from app.store.database import Database
+from app.store.postgres.database import Database
 
 FIELDS = fields.PROBLEM | {"id", "backend", "messages", "response", "candidate"}
 

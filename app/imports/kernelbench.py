@@ -19,8 +19,8 @@ from app.domain.request import Request, RequestError
 from app.domain.source import language, source_text
 from app.domain.trajectory import Message, Turn
 from app.imports.base import CHUNK, MOST_SHOWN, BadImportError, Imported, Progress, check
-from app.store import imports, problems, trajectories
-from app.store.database import Connection, Database
+from app.store.postgres.database import Connection, Database
+from app.store.trajectory import imports, problems, trajectories
 
 
 def kernelbench(

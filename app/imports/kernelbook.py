@@ -12,7 +12,7 @@ from app.domain.problem import Problem
 from app.domain.source import source_text
 from app.imports import fields, parquet
 from app.imports.base import BadImportError, Imported, Listed, Progress, attempted, store_problems
-from app.store.database import Database
+from app.store.postgres.database import Database
 
 _BOOK = ("entry_point", "python_code", "licenses")
 

@@ -26,7 +26,7 @@ from app.imports.base import (
     code_of,
     store_samples,
 )
-from app.store.database import Database
+from app.store.postgres.database import Database
 
 FILE = "traces.jsonl"
 _KEPT = ("rewards", "metrics", "info", "is_completed", "ok", "stop_condition", "errors", "calls")

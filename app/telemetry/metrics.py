@@ -26,7 +26,9 @@ from app.domain.device import DeviceState
 from app.domain.evaluation import Status
 from app.domain.job import Priority
 from app.domain.metrics import hack_rate
-from app.store import leases, monitoring, run_figures, schema_revisions
+from app.store.figures import monitoring, run_figures
+from app.store.postgres import schema_revisions
+from app.store.queue import leases
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

@@ -14,7 +14,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from app import broker
 from app.settings import Settings
-from app.store.database import Database
+from app.store.postgres.database import Database
 from app.web import (
     api,
     body_limits,

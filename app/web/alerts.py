@@ -15,7 +15,7 @@ from itertools import pairwise
 from app.domain.metrics import Share, hack_rate
 from app.store.browse.overview import QueueDepth
 from app.store.browse.runs import RunRow
-from app.store.devices import Device
+from app.store.queue.devices import Device
 from app.web import formatting
 
 STALLED_S = 300.0

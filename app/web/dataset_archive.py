@@ -8,7 +8,7 @@ from pathlib import Path
 
 from werkzeug.exceptions import Gone
 
-from app.store import exports
+from app.store.dataset import exports
 
 PIECE_BYTES = 1 << 18
 """Bytes of a file read at once."""

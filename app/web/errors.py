@@ -16,8 +16,8 @@ from typing import Any
 import flask
 from werkzeug.exceptions import ClientDisconnected, HTTPException, NotFound
 
-from app.store.database import DatabaseUnavailableError, DiskFullError, ReadOnlyError
-from app.store.evaluation_json import CodecError
+from app.store.evaluation.evaluation_json import CodecError
+from app.store.postgres.database import DatabaseUnavailableError, DiskFullError, ReadOnlyError
 from app.web import unsent_forms
 from app.web.identity import authentication, csrf
 from app.web.job_waiter import StoppingError

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from app.domain.dataset.selection import Spec
 from app.export import background
-from app.store import audit
-from app.store.database import Connection
+from app.store.postgres.database import Connection
+from app.store.user import audit
 from app.web import request_context
 from app.web.identity import current_user
 

@@ -1,9 +1,9 @@
 """BROWSE: many requests wait for jobs over one connection that listens.
 
-PostgreSQL announces every job that comes to its end (app.store.job_notifications).  One thread of
-this process hears it and wakes the clients that wait for that job, so that 500 clients cost 500
-greenlets and one connection.  Jobs with a lost announcement are found by a query every LOOK_S
-seconds, for all that is waited for in one query.
+PostgreSQL announces every job that comes to its end (app.store.queue.job_notifications).  One
+thread of this process hears it and wakes the clients that wait for that job, so that 500 clients
+cost 500 greenlets and one connection.  Jobs with a lost announcement are found by a query every
+LOOK_S seconds, for all that is waited for in one query.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from app.domain.job import TERMINAL
-from app.store import jobs
-from app.store.database import Database, DatabaseUnavailableError
-from app.store.job_notifications import Notices
+from app.store.postgres.database import Database, DatabaseUnavailableError
+from app.store.queue import jobs
+from app.store.queue.job_notifications import Notices
 
 LOOK_S = 2.0
 """Seconds between two looks at the jobs themselves."""

@@ -1,8 +1,8 @@
 """BROWSE: pages that change while they are open, without reload.
 
-One thread listens for the whole process (`app.store.change_notifications`).  A page opens one
-stream of server-sent events, which says only that something of its topics changed; its script then
-fetches the live part.  That part is rendered once for all its readers (`LivePart`), so that a
+One thread listens for the whole process (`app.store.postgres.change_notifications`).  A page opens
+one stream of server-sent events, which says only that something of its topics changed; its script
+then fetches the live part.  That part is rendered once for all its readers (`LivePart`), so that a
 hundred open pages cost one query a change.  Without streams pages ask every few seconds; without
 scripts they are as they were.
 """
@@ -20,8 +20,9 @@ from uuid import UUID
 import flask
 from werkzeug.exceptions import BadRequest, ServiceUnavailable
 
-from app.store import change_notifications, rollups
-from app.store.database import Database, DatabaseUnavailableError
+from app.store.figures import rollups
+from app.store.postgres import change_notifications
+from app.store.postgres.database import Database, DatabaseUnavailableError
 from app.web import query_parameters, request_context
 from app.web.identity import current_user, requires
 from app.web.query_parameters import reads

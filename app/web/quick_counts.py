@@ -16,7 +16,7 @@ from app.detectors import DETECTORS
 from app.domain import policy as policies
 from app.domain.dataset.selection import Spec
 from app.store.browse import exports
-from app.store.database import DatabaseUnavailableError
+from app.store.postgres.database import DatabaseUnavailableError
 from app.web import request_context
 
 WHOLE = "Run full funnel"

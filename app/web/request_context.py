@@ -13,7 +13,7 @@ from werkzeug.exceptions import BadRequest, NotFound, ServiceUnavailable
 
 from app.domain import reward
 from app.settings import Settings
-from app.store.database import Connection, Database
+from app.store.postgres.database import Connection, Database
 from app.web.job_waiter import Watch
 from app.web.request_metrics import RequestMetrics
 from app.web.submit_batcher import SubmitBatcher

@@ -13,10 +13,10 @@ from uuid import UUID
 
 from app.domain import credit, intervals, reward
 from app.domain.intervals import Interval
-from app.store import reward_samples
 from app.store.browse import runs
-from app.store.database import Connection
-from app.store.reward_samples import Sample
+from app.store.figures import reward_samples
+from app.store.figures.reward_samples import Sample
+from app.store.postgres.database import Connection
 
 KEPT = 200
 """Figures that are kept in memory: runs times rewards."""
@@ -37,7 +37,7 @@ class Mean:
 @dataclass(frozen=True, kw_only=True)
 class Rewards:
     """Rewards of one run by one function.  A trajectory is a line of attempts here
-    (app.store.attempt_lines): a collection's sample, whatever its prompts show.
+    (app.store.trajectory.attempt_lines): a collection's sample, whatever its prompts show.
     """
 
     turn: Mean

@@ -15,10 +15,10 @@ from uuid import UUID
 
 import flask
 
-from app.store import run_rewards
 from app.store.browse.runs import RunRow
-from app.store.database import Database, DatabaseUnavailableError
-from app.store.run_rewards import KeptMean
+from app.store.figures import run_rewards
+from app.store.figures.run_rewards import KeptMean
+from app.store.postgres.database import Database, DatabaseUnavailableError
 from app.web import request_context, reward_figures
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from app.domain import intervals
 from app.domain.intervals import Interval
 from app.store.browse import runs
 from app.store.browse.collecting import RunCollection
-from app.store.database import Connection
+from app.store.postgres.database import Connection
 from app.web import run_metrics
 from app.web.run_metrics import ProblemFigures
 

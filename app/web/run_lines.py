@@ -11,7 +11,7 @@ from datetime import datetime
 from uuid import UUID
 
 from app.store.browse import runs
-from app.store.run_rewards import KeptMean
+from app.store.figures.run_rewards import KeptMean
 from app.web import request_context, reward_upkeep
 
 

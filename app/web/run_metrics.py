@@ -23,7 +23,7 @@ from app.domain.metric_samples import MetricSample
 from app.domain.metrics import Share
 from app.domain.verdict import Label, is_credited
 from app.store.browse import runs
-from app.store.database import Connection
+from app.store.postgres.database import Connection
 
 THRESHOLDS = (0.0, 1.0, 1.2, 1.5, 2.0)
 """Values of p in fast_p: 0 counts correct attempts; KernelBench has 1, 1.5 and 2."""

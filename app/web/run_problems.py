@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from app.store.browse import runs
-from app.store.database import Connection
+from app.store.postgres.database import Connection
 from app.web import request_context, run_metrics
 
 

@@ -25,8 +25,8 @@ from gevent import monkey, pool
 from gevent import signal_handler as on_signal
 
 from app.settings import ServicesNotRunningError, Settings, located
-from app.store import users
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.user import users
 from app.telemetry import logs, tracing
 from app.watchdog import Watchdog
 from app.web import connections, create_app

@@ -20,9 +20,9 @@ from app import enqueue
 from app.domain.request import Request, ServiceUnavailableError
 from app.domain.trajectory import Run
 from app.enqueue import Receipt, Within
-from app.store import kernelgym
-from app.store.database import Connection, Database
-from app.store.kernelgym import Task
+from app.store.postgres.database import Connection, Database
+from app.store.queue import kernelgym
+from app.store.queue.kernelgym import Task
 
 MOST = 1_000
 """Requests in one turn."""

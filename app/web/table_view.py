@@ -2,7 +2,7 @@
 
 `?sort=-speedup&columns=problem&columns=speedup` shows two columns, the highest
 speedup first.  Templates draw it with `_table.html`; a view with a name keeps the
-query (`app.store.saved_filters`).
+query (`app.store.filter.saved_filters`).
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from uuid import UUID
 import flask
 
 from app.domain import reward
-from app.store import reward_samples
 from app.store.browse import paging, problems, runs, trajectories, trajectory_orders
 from app.store.browse.trajectories import TrajectoryRow
-from app.store.database import Connection
+from app.store.figures import reward_samples
+from app.store.postgres.database import Connection
 from app.web import formatting, request_context
 from app.web.table_view import Column, Listing, View
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from app.store import write_probe
-from app.store.database import Database
+from app.store.postgres import write_probe
+from app.store.postgres.database import Database
 
 PROBED_S = 10.0
 """Seconds for which the outcome of a write to the database is used again."""

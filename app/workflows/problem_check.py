@@ -1,6 +1,6 @@
 """ENQUEUE: a problem against itself: the candidate is the reference.  The result says whether the
 problem can be evaluated on a device, and is stored as the problem's check, not as an attempt of
-anybody's (app/store/checks.py).
+anybody's (app/store/trajectory/checks.py).
 """
 
 from __future__ import annotations

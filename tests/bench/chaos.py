@@ -42,8 +42,9 @@ from app.client import Client, Submission
 from app.domain.job import TERMINAL
 from app.embedded import Services
 from app.settings import Settings
-from app.store import devices, tables
-from app.store.database import DatabaseUnavailableError
+from app.store import tables
+from app.store.postgres.database import DatabaseUnavailableError
+from app.store.queue import devices
 from tests.bench.chaos_site import PATIENCE_S, Plan, Site, site
 from tests.bench.state_folders import state_folder
 

@@ -20,8 +20,8 @@ from app.domain.problem import Problem
 from app.domain.request import PRIORITIES, Request
 from app.enqueue.requests import CHUNK
 from app.settings import Settings
-from app.store import scheduling
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.queue import scheduling
 from tests.bench.state_folders import state_folder
 
 HERE = DeviceId(device_class="h200", node="here", index=0)

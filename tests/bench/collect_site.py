@@ -28,8 +28,10 @@ from app.domain.problem import Problem
 from app.embedded import Services
 from app.endpoints.scripted.script import Scene, Script
 from app.settings import Settings
-from app.store import endpoints, problems, tables
-from app.store.database import DatabaseUnavailableError
+from app.store import tables
+from app.store.collection import endpoints
+from app.store.postgres.database import DatabaseUnavailableError
+from app.store.trajectory import problems
 from tests.bench.server_kills import kill_server
 from tests.bench.state_folders import state_folder
 from tests.integration import fakes

@@ -34,7 +34,7 @@ from app.domain.dataset.profiling_rejection import Ramp
 from app.domain.dataset.selection import BestOf, Context
 from app.export import Spec
 from app.settings import Settings
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests import generate
 from tests.bench.state_folders import state_folder
 from tests.generate import texts

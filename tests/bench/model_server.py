@@ -181,8 +181,8 @@ def _collected(
     given: argparse.Namespace, chat: ChatModel, endpoint: EndpointConfig
 ) -> dict[str, Any]:
     """Rollouts by `assay collect`, and the rows that it exports for trainers."""
-    from app.store import endpoints, problems
-    from app.store.collection import token_rows
+    from app.store.collection import endpoints, token_rows
+    from app.store.trajectory import problems
     from tests.bench.collect_site import site, watched
 
     with site(endpoint.base_url, problem_count=1, flight=4, silence_s=PATIENCE_S, generators=1) as (

@@ -9,8 +9,8 @@ from playwright.sync_api import Browser, expect
 
 from app.domain import ids
 from app.domain.device import DeviceId
-from app.store import devices
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.queue import devices
 
 FIRST_CONTENTS = 5
 """Loads of each kind of page in Chromium."""

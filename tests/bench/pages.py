@@ -42,8 +42,8 @@ from app.domain import ids
 from app.domain.device import DeviceId
 from app.embedded import Services
 from app.settings import Settings
-from app.store import devices
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.queue import devices
 from tests import generate
 from tests.bench.page_paint import first_content_ms, update_ms
 from tests.bench.state_folders import state_folder

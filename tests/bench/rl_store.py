@@ -28,8 +28,10 @@ from app.domain.result import Result
 from app.domain.trajectory import Run, Turn
 from app.domain.verdict import Subject
 from app.judge import judge
-from app.store import evaluation_json, evaluations, leases, problems, trajectories
-from app.store.database import Connection
+from app.store.evaluation import evaluation_json, evaluations
+from app.store.postgres.database import Connection
+from app.store.queue import leases
+from app.store.trajectory import problems, trajectories
 from tests.bench.rl.evaluations import ASSAY, Evaluations
 from tests.bench.rl.grammar import CPU, GPU, Grammar
 from tests.bench.rl.rollouts import Setting, setting

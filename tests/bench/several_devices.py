@@ -40,7 +40,8 @@ from app import embedded, gpus, routing
 from app.client import Client, Submission
 from app.domain.device import DeviceId
 from app.settings import Settings
-from app.store import devices, tables
+from app.store import tables
+from app.store.queue import devices
 from tests import zoo
 from tests.processes import pool_processes
 

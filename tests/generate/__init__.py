@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from app.detectors import DETECTORS
 from app.domain import policy as policies
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.generate import campaign, outcomes, plan, store
 
 __all__ = ["BATCH_TRAJECTORIES", "fill", "present", "remove"]

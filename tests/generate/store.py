@@ -16,7 +16,9 @@ import zstandard
 from app.domain import ids
 from app.domain.evaluation import Evaluation
 from app.domain.verdict import Label
-from app.store import evaluation_json, evaluations, rollups, tables
+from app.store import tables
+from app.store.evaluation import evaluation_json, evaluations
+from app.store.figures import rollups
 from tests.generate.plan import NAME, PlannedProblem, PlannedRun, PlannedTrajectory, PlannedTurn
 
 PROFILED = 20

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.store.audit import Event
 from app.store.browse import audit_log, paging
-from app.store.database import Connection
+from app.store.postgres.database import Connection
+from app.store.user.audit import Event
 
 
 def events(connection: Connection) -> Sequence[Event]:

@@ -37,9 +37,12 @@ from app.domain.verdict import Label
 from app.embedded import Services
 from app.export import verify
 from app.settings import Settings
-from app.store import endpoints, evaluations, jobs, leases, problems, tables
-from app.store.collection import lifecycle, trees
-from app.store.database import Database
+from app.store import tables
+from app.store.collection import endpoints, lifecycle, trees
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
+from app.store.queue import jobs, leases
+from app.store.trajectory import problems
 from tests.conftest import fresh
 from tests.integration import dataset_seed
 from tests.integration.fakes import incorrect, profiled

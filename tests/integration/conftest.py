@@ -21,8 +21,9 @@ from app.domain.problem import Problem
 from app.embedded import Services
 from app.integrations import scoring
 from app.settings import Settings
-from app.store import endpoints, problems
-from app.store.database import Database
+from app.store.collection import endpoints
+from app.store.postgres.database import Database
+from app.store.trajectory import problems
 from tests.conftest import fresh
 from tests.integration import browser_site, collecting, dataset_seed, fakes, reviewing, web_seed
 from tests.integration.browser_site import LiveSite

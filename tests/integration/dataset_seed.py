@@ -19,8 +19,10 @@ from app.domain.problem import Problem
 from app.domain.trajectory import Message, Run, Turn
 from app.domain.verdict import Finding, Label, Verdict
 from app.embedded import Services
-from app.store import candidates, evaluations, jobs, leases, problems, trajectories
-from app.store.database import Database
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
+from app.store.queue import jobs, leases
+from app.store.trajectory import candidates, problems, trajectories
 from tests.conftest import fresh
 from tests.timings import timing
 

@@ -23,9 +23,13 @@ from app.domain.review import Opinion
 from app.domain.user import SCOPES, Role, Scope, User
 from app.embedded import Services
 from app.settings import Settings
-from app.store import endpoints, export_jobs, problems, remarks, reviews, tables, tokens, users
-from app.store.collection import workers
-from app.store.database import Database
+from app.store import tables
+from app.store.collection import endpoints, workers
+from app.store.dataset import export_jobs
+from app.store.postgres.database import Database
+from app.store.review import remarks, reviews
+from app.store.trajectory import problems
+from app.store.user import tokens, users
 from tests.conftest import fresh
 from tests.integration import collecting
 from tests.integration.web_seed import exportable, seed

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from app import export as exporting
 from app import formats
 from app.export import verify
-from app.store.database import Database
+from app.store.postgres.database import Database
 
 
 def make(

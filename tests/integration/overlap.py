@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from app.store.database import Database
+from app.store.postgres.database import Database
 
 T = TypeVar("T")
 MOST_S = 30.0

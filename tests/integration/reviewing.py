@@ -12,11 +12,13 @@ import sqlalchemy as sa
 from app.domain import filter_language
 from app.domain.review import Opinion
 from app.domain.user import Role, User, user
-from app.store import rare_filters, reviews, tables
+from app.store import tables
 from app.store.browse import candidates, evaluation, paging, review
-from app.store.database import Database
-from app.store.review_queues import EVERYTHING
-from app.store.reviews import GivenReview
+from app.store.filter import rare_filters
+from app.store.postgres.database import Database
+from app.store.review import reviews
+from app.store.review.review_queues import EVERYTHING
+from app.store.review.reviews import GivenReview
 from tests.integration.seed_environments import TRITON
 from tests.integration.seed_evaluations import CLEAN, HACK, SUSPECT, cheating, passed
 from tests.integration.web_seeder import Seeder

@@ -9,8 +9,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from app.domain.user import Role, Scope, user
-from app.store import audit, tokens, users
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.user import audit, tokens, users
 
 Ask = Callable[[str], Any]
 

@@ -18,8 +18,9 @@ from app.domain import reward
 from app.domain.trajectory import Run
 from app.domain.verdict import Label
 from app.settings import Settings
-from app.store import evaluations, trajectories
-from app.store.database import Database
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
+from app.store.trajectory import trajectories
 from tests.integration import dataset_seed, tiny_trainer
 from tests.integration.cli import assay
 

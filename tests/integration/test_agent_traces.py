@@ -18,9 +18,10 @@ from app import cli, imports
 from app.domain.collection.call import ModelAnswer, ModelRequest
 from app.imports import BadImportError
 from app.settings import Settings
-from app.store import tables, trajectories
+from app.store import tables
 from app.store.collection import dialogues as stored_dialogues
-from app.store.database import Database, DatabaseUnavailableError
+from app.store.postgres.database import Database, DatabaseUnavailableError
+from app.store.trajectory import trajectories
 from tests.integration.collecting import CODE, Site, said, specification
 
 

@@ -18,8 +18,10 @@ from flask.testing import FlaskClient
 from app.domain import result
 from app.domain.device import DeviceId
 from app.domain.job import JobState
-from app.store import devices, evaluations, leases, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
+from app.store.queue import devices, leases
 from app.web.api import backpressure
 from tests.integration import fakes
 from tests.integration.web_app import BODY, UNKNOWN, broken, incorrect, worker

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 
 from app.domain import result
 from app.export import background as making
-from app.store.database import Database
+from app.store.postgres.database import Database
 from app.web.api import openapi, schemas
 from tests.integration.web_app import UNKNOWN
 

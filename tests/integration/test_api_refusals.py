@@ -14,8 +14,9 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 
 from app.domain.user import Role, Scope
-from app.store import tables, tokens, users
-from app.store.database import Database
+from app.store import tables
+from app.store.postgres.database import Database
+from app.store.user import tokens, users
 from app.web import body_limits
 from app.web.api import schemas
 from tests.integration.web_app import BODY, UNKNOWN

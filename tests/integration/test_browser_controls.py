@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from app.domain import ids
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.integration.browser_site import LiveSite
 from tests.integration.web_seeder import Seeder
 

@@ -17,9 +17,9 @@ from app.collect.advance import advance
 from app.domain.collection.states import CollectionState
 from app.domain.problem import Problem
 from app.settings import Settings
-from app.store import endpoints, problems
-from app.store.collection import lifecycle, trees
-from app.store.database import WORKER_IDLE_S, Database
+from app.store.collection import endpoints, lifecycle, trees
+from app.store.postgres.database import WORKER_IDLE_S, Database
+from app.store.trajectory import problems
 from tests.integration.collecting import CODE, LOCAL, Site, said, specification
 
 ROWS = sa.text(

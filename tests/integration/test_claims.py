@@ -18,8 +18,10 @@ from app import enqueue, routing
 from app.domain.device import DeviceId
 from app.domain.job import JobState, Limits
 from app.domain.request import RequestError
-from app.store import devices, evaluations, jobs, kernelgym, leases, scheduling, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
+from app.store.queue import devices, jobs, kernelgym, leases, scheduling
 from tests.integration import fakes
 from workers.worker import lease_extension
 

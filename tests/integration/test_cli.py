@@ -19,8 +19,9 @@ import sqlalchemy as sa
 
 from app.domain import result as results
 from app.settings import Settings
-from app.store import evaluations, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
 from tests.integration import cli, dataset_seed, fakes
 from tests.integration.cli import ASSAY, environment
 from tests.waiting import LIMIT_S, until

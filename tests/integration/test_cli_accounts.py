@@ -14,8 +14,8 @@ from click.testing import Result
 from app import passwords
 from app.cli import up
 from app.settings import Settings
-from app.store import logins, tokens, users
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.user import logins, tokens, users
 from app.web import serve
 from tests.integration.cli import assay
 

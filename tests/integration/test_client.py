@@ -17,8 +17,10 @@ from app.domain.job import JobState
 from app.domain.request import RequestError
 from app.domain.trajectory import Turn
 from app.settings import ServicesNotRunningError, Settings
-from app.store import evaluations, leases, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
+from app.store.queue import leases
 from tests.integration import fakes
 from tests.waiting import until
 

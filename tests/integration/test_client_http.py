@@ -35,8 +35,8 @@ from app.domain.request import RequestError
 from app.domain.trajectory import Message, Run, Turn
 from app.domain.user import Role, Scope
 from app.settings import Settings
-from app.store import tokens, users
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.user import tokens, users
 from tests.integration import fakes
 from tests.integration.web_app import incorrect, worker
 from tests.ports import free_port

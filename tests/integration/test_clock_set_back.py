@@ -12,9 +12,11 @@ from app.collect.sweep import sweep
 from app.domain.device import DeviceId
 from app.domain.job import JobState, Limits
 from app.domain.problem import Problem
-from app.store import endpoints, jobs, leases, problems, scheduling, tables
-from app.store.collection import lifecycle
-from app.store.database import Database
+from app.store import tables
+from app.store.collection import endpoints, lifecycle
+from app.store.postgres.database import Database
+from app.store.queue import jobs, leases, scheduling
+from app.store.trajectory import problems
 from tests.integration import fakes
 from tests.integration.collecting import CODE, LOCAL, REFERENCE, Site, said, specification
 

@@ -24,8 +24,10 @@ from app.endpoints.scripted.behaviour import Behaviour
 from app.endpoints.scripted.process import running
 from app.endpoints.scripted.script import Scene, Script
 from app.settings import Settings
-from app.store import endpoints, problems, tokens, users
-from app.store.database import Database
+from app.store.collection import endpoints
+from app.store.postgres.database import Database
+from app.store.trajectory import problems
+from app.store.user import tokens, users
 from app.web import create_app
 from tests.integration import fakes
 

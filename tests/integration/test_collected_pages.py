@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 
 from app.endpoints.rate_limit import Limiter
-from app.store import endpoints, tables
-from app.store.collection import lifecycle, workers
+from app.store import tables
+from app.store.collection import endpoints, lifecycle, workers
 from app.web import create_app
 from tests.integration.collecting import CODE, LOCAL, Site, said, specification
 

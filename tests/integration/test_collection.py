@@ -20,10 +20,11 @@ from app.domain.collection.states import CollectionState
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.request import ConflictError, MissingError, RequestError
 from app.settings import Settings
-from app.store import tables, trajectories
+from app.store import tables
 from app.store.browse import runs
 from app.store.collection import figures, lifecycle, messages, token_rows
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.trajectory import trajectories
 from app.web import create_app
 from tests.integration.collecting import CODE, Site, refused, said, specification
 

@@ -15,7 +15,7 @@ from app.domain.collection.call import (
 from app.domain.collection.states import CollectionState
 from app.domain.collection.stop_reasons import StopReason
 from app.store.collection import lifecycle
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.integration.collecting import CODE, Site, refused, said, specification
 
 

@@ -16,9 +16,10 @@ from app.collect import control
 from app.collect.sweep import sweep
 from app.domain.collection.states import CollectionState
 from app.domain.collection.stop_reasons import StopReason
-from app.store import leases, tables
+from app.store import tables
 from app.store.collection import lifecycle, trees
-from app.store.database import Database, DatabaseUnavailableError
+from app.store.postgres.database import Database, DatabaseUnavailableError
+from app.store.queue import leases
 from tests.integration.collecting import CODE, Site, said, specification
 from tests.integration.overlap import started, waits_or_ends
 

@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 
 from app.settings import Settings
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from app.web import create_app, run_metrics
 from app.web.charts import line_plot, stacked_bars
 from app.web.pages import admin as admin_page

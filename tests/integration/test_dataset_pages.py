@@ -18,8 +18,8 @@ from app import export
 from app.export import row_view
 from app.export.row_view import Asked
 from app.settings import Settings
-from app.store import problems, trajectories
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.trajectory import problems, trajectories
 from app.web import create_app, selection_form
 from app.web.pages import dataset_rows
 from tests.integration.dataset_seed import fill, problem, turn

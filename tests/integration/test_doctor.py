@@ -21,9 +21,11 @@ from app.domain.device import DeviceId
 from app.domain.problem import Problem
 from app.domain.worker_instance import WorkerInstance
 from app.settings import Settings
-from app.store import devices, endpoints, problems, schema_revisions
-from app.store.collection import workers
-from app.store.database import Database
+from app.store.collection import endpoints, workers
+from app.store.postgres import schema_revisions
+from app.store.postgres.database import Database
+from app.store.queue import devices
+from app.store.trajectory import problems
 from tests.integration import fakes
 
 

@@ -23,8 +23,8 @@ from app.cli import supervisor
 from app.client import Client
 from app.embedded import MissingBinaryError, Services, binaries, os_user, process_lookup, servers
 from app.settings import ServicesNotRunningError, Settings, located
-from app.store import server_facts
-from app.store.database import libpq_url
+from app.store.postgres import server_facts
+from app.store.postgres.database import libpq_url
 from tests.conftest import fast_folder
 from tests.processes import is_running
 from tests.waiting import until

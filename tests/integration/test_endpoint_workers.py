@@ -19,8 +19,8 @@ from app.domain.problem import Problem
 from app.endpoints.scripted.process import running
 from app.endpoints.scripted.script import Scene, Script
 from app.settings import Settings
-from app.store import endpoints, problems
-from app.store.collection import workers
+from app.store.collection import endpoints, workers
+from app.store.trajectory import problems
 from tests.waiting import LIMIT_S, until
 
 SCRIPT = Script(scenes=(Scene(match="class Model", turns=(("no code",),)),))

@@ -11,8 +11,9 @@ import pytest
 from app import export as exporting
 from app.domain import benchmarks
 from app.domain.problem import Problem
-from app.store import export_matching, exports, listing, problems
-from app.store.database import Database
+from app.store.dataset import export_matching, exports, listing
+from app.store.postgres.database import Database
+from app.store.trajectory import problems
 from tests.integration import dataset_seed
 from tests.integration.dataset_seed import CORRECT_AND_CLEAN
 from tests.integration.exported import dialogue, funnel, make, rows_in

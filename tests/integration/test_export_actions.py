@@ -10,8 +10,9 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 
 from app.export import Spec, background
-from app.store import audit, tables
-from app.store.database import Database, DatabaseUnavailableError
+from app.store import tables
+from app.store.postgres.database import Database, DatabaseUnavailableError
+from app.store.user import audit
 from tests.integration import audited
 from tests.integration.overlap import started, waits_or_ends
 

@@ -30,8 +30,10 @@ from app.export import (
     verify,
     working_folder,
 )
-from app.store import evaluations, export_matching, export_texts, listing, tables, text_features
-from app.store.database import Database
+from app.store import tables
+from app.store.dataset import export_matching, export_texts, listing, text_features
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
 from tests.integration import dataset_seed
 from tests.integration.dataset_seed import code, problem
 from tests.integration.rendering import render_here

@@ -19,8 +19,11 @@ from app.domain.trajectory import Run
 from app.domain.user import LOCAL
 from app.domain.verdict import Label
 from app.export import draft, text_facts, verify
-from app.store import evaluations, reviews, tables, trajectories
-from app.store.database import Database
+from app.store import tables
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
+from app.store.review import reviews
+from app.store.trajectory import trajectories
 from tests.integration import dataset_seed
 from tests.integration.dataset_seed import code, evaluate, problem, turn
 from tests.integration.exported import funnel, rows_in

@@ -14,8 +14,8 @@ from app import export
 from app.domain.dataset.selection import Context
 from app.domain.source.near_duplicates import Similarity
 from app.export import build, render, render_pool
-from app.store import time_limit
-from app.store.database import Database, DatabaseUnavailableError
+from app.store.postgres import time_limit
+from app.store.postgres.database import Database, DatabaseUnavailableError
 from tests.integration import dataset_seed
 from tests.integration.rendering import render_here
 

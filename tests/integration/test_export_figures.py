@@ -14,8 +14,10 @@ from app import export
 from app.domain import filter_language as filters
 from app.domain.trajectory import Run
 from app.export import Spec, spec_of, why
-from app.store import imports, jobs, leases, metric_inputs, trajectories
-from app.store.database import Database
+from app.store.figures import metric_inputs
+from app.store.postgres.database import Database
+from app.store.queue import jobs, leases
+from app.store.trajectory import imports, trajectories
 from tests.integration import dataset_seed, exported
 from tests.integration.dataset_seed import code, evaluate, problem
 

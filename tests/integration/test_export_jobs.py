@@ -18,8 +18,9 @@ from app.domain.source.near_duplicates import Similarity
 from app.export import ExportError, Spec, background, verify
 from app.plugins import UnknownPluginError
 from app.settings import Settings
-from app.store import export_jobs, exports, listing, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.dataset import export_jobs, exports, listing
+from app.store.postgres.database import Database
 from tests.integration import dataset_seed
 from tests.integration.cli import assay
 from tests.integration.exported import make, nothing_left

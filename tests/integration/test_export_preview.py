@@ -11,8 +11,9 @@ import sqlalchemy as sa
 from app import export as exporting
 from app.export import build
 from app.export.preview import Preview
-from app.store import export_matching, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.dataset import export_matching
+from app.store.postgres.database import Database
 
 
 def test_a_preview_shows_the_first_rows_problem_by_problem(

@@ -14,8 +14,9 @@ import sqlalchemy as sa
 from app import export
 from app.domain.source.near_duplicates import Similarity
 from app.export import background, build, render_pool, working_folder
-from app.store import export_jobs, exports, listing, tables
-from app.store.database import Database, DatabaseUnavailableError
+from app.store import tables
+from app.store.dataset import export_jobs, exports, listing
+from app.store.postgres.database import Database, DatabaseUnavailableError
 from tests.integration import dataset_seed
 from tests.integration.rendering import render_here
 

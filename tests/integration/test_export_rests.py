@@ -19,9 +19,12 @@ from app.domain.review import Opinion
 from app.domain.trajectory import Run, Turn
 from app.domain.user import Role, user
 from app.export import verify
-from app.store import export_matching, listing, reviews, tables, trajectories
-from app.store.database import Database
-from app.store.reviews import GivenReview
+from app.store import tables
+from app.store.dataset import export_matching, listing
+from app.store.postgres.database import Database
+from app.store.review import reviews
+from app.store.review.reviews import GivenReview
+from app.store.trajectory import trajectories
 from tests.integration import dataset_seed
 from tests.integration.dataset_seed import code, evaluate, problem, turn
 

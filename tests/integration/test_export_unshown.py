@@ -13,8 +13,8 @@ import pytest
 from app import export
 from app.export import ExportError, row_view, verify
 from app.export.row_view import Asked
-from app.store import trajectories
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.trajectory import trajectories
 from tests.integration import dataset_seed
 from tests.integration.dataset_seed import code, evaluate, problem, turn
 from tests.integration.exported import rows_in

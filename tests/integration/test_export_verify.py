@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from app import cli
 from app.export import verify
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.integration.exported import make
 
 

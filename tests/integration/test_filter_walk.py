@@ -8,7 +8,7 @@ import re
 import pytest
 from flask.testing import FlaskClient
 
-from app.store import filter_walk
+from app.store.filter import filter_walk
 from app.web.pages import candidates
 from tests.integration.web_seed import History
 

@@ -15,8 +15,9 @@ from click.testing import CliRunner, Result
 from app.cli import db, workers
 from app.domain.device import DeviceId
 from app.settings import Settings
-from app.store import devices, idempotency, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.postgres.database import Database
+from app.store.queue import devices, idempotency
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_a_worker_is_alive_while_its_own_device_is_heard_of(
     own = replace(settings, device_class="h200", device_index=1)
     others = [replace(own, device_index=0), replace(own, device_class="cpu")]
     assert [assay(each, "workers", "alive").exit_code for each in (own, *others)] == [0, 1, 1]
-    monkeypatch.setattr("app.store.devices.SILENT_S", -1.0)
+    monkeypatch.setattr("app.store.queue.devices.SILENT_S", -1.0)
     assert assay(own, "workers", "alive").exit_code == 1
 
 

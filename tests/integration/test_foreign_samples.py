@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from app import export, imports
 from app.domain.trajectory import Run
 from app.imports import BadImportError
-from app.store import tables, trajectories
-from app.store.database import Database
+from app.store import tables
+from app.store.postgres.database import Database
+from app.store.trajectory import trajectories
 from tests.integration import dataset_seed
 
 REFERENCE = "class Model:\n    kind = 'x'\n"

@@ -19,8 +19,8 @@ from app.cli.doctor_check import CheckStatus
 from app.cli.endpoint_workers import EndpointWorkers
 from app.embedded import Services
 from app.settings import Settings
-from app.store import write_probe
-from app.store.database import Database, DiskFullError
+from app.store.postgres import write_probe
+from app.store.postgres.database import Database, DiskFullError
 from app.web import write_check
 from tests.integration import small_disk
 from tests.integration.web_app import opened
@@ -59,7 +59,7 @@ def test_a_submission_is_refused_with_the_reason(
     def full(connection: sa.Connection, *_: Any, **__: Any) -> None:
         connection.execute(FULL)
 
-    monkeypatch.setattr("app.store.jobs.add", full)
+    monkeypatch.setattr("app.store.queue.jobs.add", full)
     sent = empty_pages.post(
         "/v1/evaluations", json={"reference": "class Model: ...", "candidate": "x"}
     )

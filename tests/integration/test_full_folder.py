@@ -12,7 +12,7 @@ import pytest
 from app.cli import errors
 from app.export import build, verify
 from app.settings import Settings
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.integration import small_disk
 from tests.integration.cli import assay
 

@@ -16,7 +16,8 @@ from app import enqueue
 from app.client import Client
 from app.domain.job import JobState
 from app.settings import Settings
-from app.store import devices, jobs, tables
+from app.store import tables
+from app.store.queue import devices, jobs
 from tests.integration import fakes, hosts
 from tests.waiting import LIMIT_S, until
 

@@ -16,8 +16,8 @@ from flask.testing import FlaskClient
 from app import passwords
 from app.domain.user import Role, Scope
 from app.settings import Settings
-from app.store import logins, tokens, users
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.user import logins, tokens, users
 from app.web import create_app
 from app.web.identity import authentication, current_user, login_attempts, requires
 from tests.integration import audited

@@ -15,8 +15,9 @@ from app.client import Client, Submission
 from app.domain.job import JobState, Limits
 from app.domain.trajectory import Turn
 from app.settings import Settings
-from app.store import jobs, leases, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.postgres.database import Database
+from app.store.queue import jobs, leases
 from tests.integration import fakes
 from tests.integration.test_jobs import (
     LEASE_S,

@@ -17,8 +17,12 @@ from app.domain.job import JobState
 from app.domain.request import Request
 from app.domain.trajectory import Message, Run, Turn
 from app.settings import Settings
-from app.store import evaluations, foreign_jobs, jobs, leases, rollups, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.evaluation import evaluations
+from app.store.figures import rollups
+from app.store.postgres.database import Database
+from app.store.queue import jobs, leases
+from app.store.trajectory import foreign_jobs
 from tests.integration import fakes
 
 TURN = Turn(

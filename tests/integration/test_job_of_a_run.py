@@ -11,8 +11,10 @@ from celery import Celery
 from app import enqueue
 from app.domain.trajectory import Message, Run, Turn
 from app.settings import Settings
-from app.store import evaluations, leases, rollups
-from app.store.database import Database
+from app.store.evaluation import evaluations
+from app.store.figures import rollups
+from app.store.postgres.database import Database
+from app.store.queue import leases
 from app.web import create_app
 from tests.integration import fakes
 

@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 from app.domain import ids, worked_example
 from app.domain.evaluation import Status
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.integration.seed_evaluations import CLEAN, HACK, failed, passed
 from tests.integration.web_seeder import Seeder
 

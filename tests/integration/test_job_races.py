@@ -12,8 +12,10 @@ from app.domain.job import JobState
 from app.domain.request import Request
 from app.domain.rollout import Rollout
 from app.domain.trajectory import Run
-from app.store import jobs, leases, rollouts, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.postgres.database import Database
+from app.store.queue import jobs, leases
+from app.store.trajectory import rollouts
 from tests.integration import fakes
 from tests.integration.overlap import started, waits_or_ends
 

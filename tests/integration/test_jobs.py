@@ -15,8 +15,10 @@ from app import enqueue, sending
 from app.domain.job import JobState, Limits
 from app.domain.request import Request, RequestError
 from app.domain.verdict import Label
-from app.store import evaluations, jobs, leases, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
+from app.store.queue import jobs, leases
 from tests.conftest import redis_of
 from tests.integration import fakes
 

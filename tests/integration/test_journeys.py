@@ -19,7 +19,7 @@ from app import export
 from app.domain.dataset.selection import Stale
 from app.settings import Settings
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.integration import fakes
 from tests.integration.browser_site import LiveSite, serving
 from tests.integration.two_runs import TwoRuns

@@ -19,8 +19,11 @@ from app.domain.evaluation import Evaluation
 from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.judge import judge
 from app.settings import Settings
-from app.store import evaluations, exports, leases, listing, stale_exports, tables
-from app.store.database import Connection, Database
+from app.store import tables
+from app.store.dataset import exports, listing, stale_exports
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Connection, Database
+from app.store.queue import leases
 from tests.integration import fakes
 from tests.integration.cli import assay
 

@@ -16,9 +16,12 @@ from app import export, imports
 from app.domain.job import JobState
 from app.domain.trajectory import Run
 from app.imports import BadImportError, Imported
-from app.store import evaluations, leases, tables, trajectories
-from app.store.database import Database
-from app.store.trajectories import RunConflictError
+from app.store import tables
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
+from app.store.queue import leases
+from app.store.trajectory import trajectories
+from app.store.trajectory.trajectories import RunConflictError
 from tests.integration import dataset_seed
 
 REFERENCE = "class Model: pass\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n# {name}\n"

@@ -20,7 +20,7 @@ from flask.testing import FlaskClient
 from app.client import Client
 from app.domain.job import JobState
 from app.settings import Settings
-from app.store import jobs, kernelgym
+from app.store.queue import jobs, kernelgym
 from tests.conftest import administrate, empty_broker
 from tests.integration import fakes
 from tests.integration.kernelgym import Start, kernel, payload, post

@@ -16,7 +16,8 @@ from flask.testing import FlaskClient
 from app.client import Client
 from app.domain.user import Role, Scope
 from app.settings import Settings
-from app.store import devices, jobs, kernelgym, tokens, users
+from app.store.queue import devices, jobs, kernelgym
+from app.store.user import tokens, users
 from app.web.identity import authentication
 from tests.integration import fakes
 from tests.integration.fakes import CASES

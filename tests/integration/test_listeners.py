@@ -15,8 +15,9 @@ import sqlalchemy as sa
 from celery import Celery
 
 from app import enqueue
-from app.store import change_notifications, job_notifications, jobs
-from app.store.database import Database
+from app.store.postgres import change_notifications
+from app.store.postgres.database import Database
+from app.store.queue import job_notifications, jobs
 from app.web import live_updates
 from app.web.job_waiter import Watch
 from tests.integration import fakes

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from app.export import export, spec_of
 from app.settings import Settings
-from app.store import stale_exports
-from app.store.database import Database
+from app.store.dataset import stale_exports
+from app.store.postgres.database import Database
 from tests.integration import dataset_seed
 from tests.integration.cli import assay
 

@@ -16,9 +16,10 @@ from flask.testing import FlaskClient
 from app.domain import filter_language, ids
 from app.domain.evaluation import Status
 from app.domain.verdict import Label
-from app.store import rare_filters, tables
+from app.store import tables
 from app.store.browse import candidates as browse_candidates
-from app.store.database import Database
+from app.store.filter import rare_filters
+from app.store.postgres.database import Database
 from app.web import trajectory_list, vocabulary
 from app.web.pages import candidates, exports, hacks, jobs, problems, runs
 from app.web.table_view import Listing
@@ -213,7 +214,7 @@ def test_a_rare_model_is_found_through_its_runs(
 
     model = pages.get("/runs.json?name=rl-step-120").get_json()["runs"][0]["model"]
     rare = found(f"model = {model}")
-    monkeypatch.setattr("app.store.rare_filters.RARE_RUNS", 0)
+    monkeypatch.setattr("app.store.filter.rare_filters.RARE_RUNS", 0)
     assert rare == found(f"model = {model}") == found(f"model in ({model})") != []
     assert found("model = nothing") == []
 

@@ -16,10 +16,14 @@ from app.collect.sweep import sweep
 from app.domain.collection.budgets import Amounts
 from app.domain.problem import Problem
 from app.domain.trajectory import Run
-from app.store import endpoints, evaluations, leases, problems, rollups, tables
-from app.store import trajectories as runs
-from app.store.collection import ledger, lifecycle
-from app.store.database import Database
+from app.store import tables
+from app.store.collection import endpoints, ledger, lifecycle
+from app.store.evaluation import evaluations
+from app.store.figures import rollups
+from app.store.postgres.database import Database
+from app.store.queue import leases
+from app.store.trajectory import problems
+from app.store.trajectory import trajectories as runs
 from tests.integration import collecting
 from tests.integration.overlap import started, waits_or_ends
 from tests.integration.seed_evaluations import CLEAN, HACK, passed

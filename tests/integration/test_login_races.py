@@ -12,8 +12,9 @@ from werkzeug.security import generate_password_hash
 
 from app import passwords
 from app.domain.user import Role
-from app.store import logins, tables, users
-from app.store.database import Database
+from app.store import tables
+from app.store.postgres.database import Database
+from app.store.user import logins, users
 from tests.integration.login_form import CHEAP, PASSWORD, STORED, csrf, log_in
 from tests.integration.overlap import started, waits_or_ends
 

@@ -20,7 +20,8 @@ from app.cli import errors
 from app.domain import ids
 from app.embedded import Services, binaries, os_user, servers
 from app.settings import Settings
-from app.store import migrate, schema_revisions, tables
+from app.store import tables
+from app.store.postgres import migrate, schema_revisions
 from tests.conftest import administrate, drop_database, fast_folder
 
 
@@ -130,7 +131,7 @@ def test_two_processes_at_once_migrate_once(services: Services) -> None:
     name = f"test_{ids.new_id().hex}"
     administrate(template, f"CREATE DATABASE {name}")
     url = template.set(database=name).render_as_string(hide_password=False)
-    program = "import sys; from app.store import migrate; migrate.upgrade(sys.argv[1])"
+    program = "import sys; from app.store.postgres import migrate; migrate.upgrade(sys.argv[1])"
     racing = [subprocess.Popen([sys.executable, "-c", program, url]) for _ in range(3)]
     codes = [process.wait() for process in racing]
     drop_database(template, name)

@@ -23,8 +23,9 @@ from app.domain.trajectory import Run
 from app.embedded import Services
 from app.export import mismatch_rejection, turn_credits, verify
 from app.settings import Settings
-from app.store import problems, tables, trajectories
-from app.store.database import Database
+from app.store import tables
+from app.store.postgres.database import Database
+from app.store.trajectory import problems, trajectories
 from tests.integration import dataset_seed
 from tests.integration.collecting import opened, said, specification
 

@@ -9,7 +9,7 @@ from app.domain.collection.templates import Template
 from app.domain.request import MissingError, RequestError
 from app.endpoints import config as configs
 from app.plugins import UnknownPluginError
-from app.store import endpoints, prompt_templates
+from app.store.collection import endpoints, prompt_templates
 
 CONFIG = EndpointConfig(
     name="local",

@@ -22,7 +22,7 @@ from app.domain.output_checks import Correctness
 from app.embedded import Services
 from app.settings import Settings
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.conftest import fresh
 from tests.integration.browser_site import serving
 from tests.integration.seed_evaluations import CLEAN, failed, output_check, passed
@@ -62,7 +62,7 @@ class Odd:
 def _evaluations(seeder: Seeder, problem_id: UUID) -> list[UUID]:
     """Outputs without elements, no verified call, errors that are no numbers, a speedup of 10^300.
 
-    A speedup that is no number cannot be stored (app/store/evaluation_json.py)."""
+    A speedup that is no number cannot be stored (app/store/evaluation/evaluation_json.py)."""
     usual = passed(seeder.rng)
     assert usual.timing is not None
     empty = replace(

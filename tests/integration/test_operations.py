@@ -20,8 +20,11 @@ from app.domain.evidence import KernelCode
 from app.domain.job import Limits
 from app.embedded import Services, database_dump
 from app.settings import Settings
-from app.store import evaluations, kernel_codes, migrate, retention, scheduling, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.evaluation import evaluations, kernel_codes, retention
+from app.store.postgres import migrate
+from app.store.postgres.database import Database
+from app.store.queue import scheduling
 from tests.conftest import administrate, drop_database
 from tests.integration import fakes
 

@@ -14,7 +14,7 @@ from app.domain.evaluation import Status
 from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.domain.verdict import Label
 from app.settings import Settings
-from app.store.database import Database
+from app.store.postgres.database import Database
 from app.web import create_app
 from tests.integration import dataset_seed
 from tests.integration.cli import assay

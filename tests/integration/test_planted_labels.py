@@ -23,8 +23,8 @@ from app.domain.trajectory import Message
 from app.embedded import Services
 from app.export import Spec
 from app.export.writers import rows_of
-from app.store import jobs, leases
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.queue import jobs, leases
 from tests.conftest import fresh
 from tests.integration import dataset_seed, tiny_trainer
 from tests.integration.test_labels import files, trl_labels

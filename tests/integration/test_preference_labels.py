@@ -22,7 +22,7 @@ from app.domain.source.near_duplicates import Similarity
 from app.embedded import Services
 from app.export import Spec
 from app.export.writers import rows_of
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.conftest import fresh
 from tests.integration import dataset_seed, tiny_trainer
 from tests.integration.test_labels import PLANTED, answer, files

@@ -10,8 +10,9 @@ import pytest
 from app import export
 from app.domain.source.near_duplicates import Similarity
 from app.domain.user import LOCAL
-from app.store import reviews, trajectories
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.review import reviews
+from app.store.trajectory import trajectories
 from tests.integration.dataset_seed import Stored, code, evaluate, problem, turn
 from tests.integration.exported import rows_in
 

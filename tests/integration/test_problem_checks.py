@@ -21,8 +21,9 @@ from app.domain.job import JobOptions
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 from app.settings import Settings
-from app.store import checks, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.postgres.database import Database
+from app.store.trajectory import checks
 from app.web import create_app
 from tests.waiting import until
 

@@ -17,8 +17,10 @@ from app.domain.evaluation import Canary
 from app.domain.job import Limits
 from app.domain.trajectory import Run, Turn
 from app.settings import Settings
-from app.store import devices, evaluations, leases, run_figures, scheduling
-from app.store.database import Database
+from app.store.evaluation import evaluations
+from app.store.figures import run_figures
+from app.store.postgres.database import Database
+from app.store.queue import devices, leases, scheduling
 from app.web import create_app
 from tests.integration import fakes
 from tests.timings import timing

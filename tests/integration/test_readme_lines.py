@@ -26,7 +26,7 @@ from app.domain.dataset.selection import Source
 from app.domain.problem import Problem
 from app.export import Spec
 from app.export.writers import rows_of
-from app.store import problems
+from app.store.trajectory import problems
 from tests.integration import fakes, tiny_trainer
 from tests.integration.test_environment_servers import serving
 from tests.integration.test_session_trainers import PASSES, REFERENCE, stored

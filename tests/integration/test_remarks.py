@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 
 from app.domain import ids
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.integration import audited
 from tests.integration.web_seed import seed
 from tests.integration.web_seeder import Seeder

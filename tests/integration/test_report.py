@@ -16,9 +16,10 @@ from app.domain.metric_samples import Counted
 from app.domain.trajectory import Run
 from app.export import export, spec_of
 from app.settings import Settings
-from app.store import metric_inputs, trajectories
 from app.store.browse import paging, runs
-from app.store.database import Database
+from app.store.figures import metric_inputs
+from app.store.postgres.database import Database
+from app.store.trajectory import trajectories
 from app.web import run_metrics
 from tests.integration import dataset_seed
 from tests.integration.dataset_seed import code, evaluate, problem

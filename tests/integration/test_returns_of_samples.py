@@ -18,9 +18,10 @@ from celery import Celery
 from app.domain.collection.call import ModelAnswer, ModelRequest
 from app.domain.dataset.selection import Turns
 from app.settings import Settings
-from app.store import reward_samples, tables
+from app.store import tables
 from app.store.browse import trajectory
-from app.store.database import Database
+from app.store.figures import reward_samples
+from app.store.postgres.database import Database
 from app.web import create_app, reward_figures
 from tests.integration import exported
 from tests.integration.cli import assay

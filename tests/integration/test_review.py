@@ -13,10 +13,12 @@ import sqlalchemy as sa
 
 from app.domain.review import LOCK_S, Opinion
 from app.domain.verdict import Verdict
-from app.store import evaluations, review_queues, reviews, tables
+from app.store import tables
 from app.store.browse import paging, review
-from app.store.review_queues import EVERYTHING, Conditions, Progress
-from app.store.reviews import GivenReview, LockedError, ReviewError
+from app.store.evaluation import evaluations
+from app.store.review import review_queues, reviews
+from app.store.review.review_queues import EVERYTHING, Conditions, Progress
+from app.store.review.reviews import GivenReview, LockedError, ReviewError
 from tests.integration import audited, reviewing
 from tests.integration.reviewing import World, export, stale
 from tests.integration.seed_evaluations import CLEAN, HACK, SUSPECT

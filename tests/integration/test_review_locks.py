@@ -13,8 +13,12 @@ import pytest
 import sqlalchemy as sa
 
 from app.domain.review import Opinion
-from app.store import evaluations, logins, reviews, stale_exports, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.dataset import stale_exports
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
+from app.store.review import reviews
+from app.store.user import logins
 from app.web.identity import authentication
 from tests.integration import reviewing
 from tests.integration.login_form import csrf

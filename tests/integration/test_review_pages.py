@@ -188,7 +188,7 @@ def test_a_filter_that_takes_too_long_is_given_up(
 ) -> None:
     monkeypatch.setattr("app.store.browse.candidates.PATIENCE_S", 0.001)
     monkeypatch.setattr(
-        "app.store.filter_sql.compile",
+        "app.store.filter.filter_sql.compile",
         lambda _: sa.literal("x") == sa.cast(sa.func.pg_sleep(1), sa.Text),
     )
     answer = site.get("/candidates?where=correct", base_url=LOCAL)

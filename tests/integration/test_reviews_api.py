@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 from app import cli
 from app.export import Manifest, export, spec_of
 from app.settings import Settings
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.integration import dataset_seed
 from tests.integration.web_app import opened
 

@@ -27,7 +27,7 @@ from app.export.writers import rows_of
 from app.integrations import trl, verl
 from app.settings import Settings
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.integration import dataset_seed
 from tests.integration.web_app import served
 

@@ -16,8 +16,10 @@ from app.cli import main
 from app.domain import ids
 from app.domain.evaluation import Status
 from app.settings import Settings
-from app.store import evaluations, rollups, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.evaluation import evaluations
+from app.store.figures import rollups
+from app.store.postgres.database import Database
 from tests.integration.seed_evaluations import CLEAN, HACK, SUSPECT, failed, passed
 from tests.integration.web_seed import seed
 from tests.integration.web_seeder import Seeder

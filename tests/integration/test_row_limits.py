@@ -10,8 +10,8 @@ import pytest
 
 from app.embedded import Services
 from app.export.writers import rows_of
-from app.store import trajectories
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.trajectory import trajectories
 from tests.conftest import fresh
 from tests.integration import dataset_seed, exported
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from app.domain import ids
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from app.web import reward_upkeep
 from tests.integration.two_runs import TwoRuns
 from tests.integration.web_seeder import Seeder

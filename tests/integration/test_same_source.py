@@ -15,9 +15,12 @@ from app.domain.review import Opinion
 from app.domain.trajectory import Run
 from app.domain.user import Role, User, user
 from app.export import spec_of, why
-from app.store import listing, reviews, stale_exports, tables, trajectories
-from app.store.database import Database
-from app.store.reviews import GivenReview
+from app.store import tables
+from app.store.dataset import listing, stale_exports
+from app.store.postgres.database import Database
+from app.store.review import reviews
+from app.store.review.reviews import GivenReview
+from app.store.trajectory import trajectories
 from tests.integration import dataset_seed, exported
 from tests.integration.dataset_seed import code, evaluate, problem
 

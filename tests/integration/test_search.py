@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 
 from app.domain import ids
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.integration.web_seed import History
 
 

@@ -19,8 +19,10 @@ from app.domain.problem import Problem
 from app.domain.request import MissingError
 from app.domain.rollout import Place
 from app.domain.verdict import Label, Verdict
-from app.store import evaluations, leases, trajectories
-from app.store.database import Database
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
+from app.store.queue import leases
+from app.store.trajectory import trajectories
 from tests.integration.collecting import REFERENCE, Site, said, specification
 from tests.integration.fakes import incorrect, profiled
 from tests.integration.web_app import worker

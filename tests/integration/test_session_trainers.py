@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from app.client import Client
 from app.domain.trajectory import Trajectory
 from app.integrations.trl_rollout import KernelRollouts, generated, turn_sum
-from app.store import trajectories
+from app.store.trajectory import trajectories
 from tests.integration import fakes, tiny_trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages

@@ -23,7 +23,8 @@ from app.client import Client, Result, Submission
 from app.domain.device import DeviceId
 from app.domain.job import JobState
 from app.settings import Settings
-from app.store import devices, jobs, tables
+from app.store import tables
+from app.store.queue import devices, jobs
 from tests.integration import fakes
 from tests.processes import descendants, pool_processes
 from tests.waiting import LIMIT_S, until

@@ -11,9 +11,11 @@ import pytest
 import sqlalchemy as sa
 
 from app.domain.review import Opinion
-from app.store import exports, label_changes, reviews, tables
-from app.store.database import Database
-from app.store.reviews import GivenReview
+from app.store import tables
+from app.store.dataset import exports, label_changes
+from app.store.postgres.database import Database
+from app.store.review import reviews
+from app.store.review.reviews import GivenReview
 from tests.integration import reviewing
 from tests.integration.overlap import started, waits_or_ends
 from tests.integration.reviewing import World

@@ -20,18 +20,11 @@ from app.domain.trajectory import Message, Run, Turn
 from app.domain.verdict import Verdict
 from app.domain.worker_instance import WorkerInstance
 from app.settings import Settings
-from app.store import (
-    candidates,
-    devices,
-    evaluations,
-    jobs,
-    leases,
-    other_workers,
-    problems,
-    tables,
-    trajectories,
-)
-from app.store.database import Database, DatabaseUnavailableError, TooLongError
+from app.store import tables
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database, DatabaseUnavailableError, TooLongError
+from app.store.queue import devices, jobs, leases, other_workers
+from app.store.trajectory import candidates, problems, trajectories
 from tests.integration import fakes
 
 ODD = "NUL \x00, lone surrogates \ud800 \udfff, 🦆, é\r\n"

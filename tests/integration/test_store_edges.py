@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from app.domain.trajectory import Message
-from app.store import retention, tables
+from app.store import tables
 from app.store.browse import admin, overview, problems
 from app.store.collection import messages
-from app.store.database import Database
+from app.store.evaluation import retention
+from app.store.postgres.database import Database
 from tests.integration.seed_evaluations import CLEAN, passed
 from tests.integration.web_seeder import Seeder
 

@@ -17,9 +17,10 @@ from app.domain.collection.call import ModelAnswer, ModelRequest
 from app.domain.review import Opinion
 from app.domain.user import LOCAL
 from app.settings import Settings
-from app.store import reviews, tables
-from app.store.database import Database
-from app.store.reviews import GivenReview
+from app.store import tables
+from app.store.postgres.database import Database
+from app.store.review import reviews
+from app.store.review.reviews import GivenReview
 from tests.integration.cli import assay
 from tests.integration.collecting import CODE, Site, said, specification
 

@@ -23,7 +23,7 @@ from app.domain import reward_request
 from app.domain.job import REWARD_BUDGET_S
 from app.integrations import scoring, trl, verl
 from app.settings import Settings
-from app.store.database import DatabaseUnavailableError
+from app.store.postgres.database import DatabaseUnavailableError
 from tests.integration.web_app import served
 
 REFERENCE = "import torch\nclass Model: ..."

@@ -27,7 +27,7 @@ from app.domain.problem import Problem
 from app.export import Spec
 from app.export.writers import rows_of
 from app.integrations import trl as rewards
-from app.store import metric_inputs
+from app.store.figures import metric_inputs
 from tests import zoo
 from tests.integration import fakes, tiny_trainer
 from tests.integration.test_rollouts import stored

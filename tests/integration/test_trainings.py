@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from app.domain import ids
 from app.domain.job import JobState
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from app.web.pages import trainings
 from tests.integration.seed_evaluations import CLEAN, HACK, passed
 from tests.integration.web_seeder import Seeder

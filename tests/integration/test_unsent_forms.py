@@ -14,8 +14,8 @@ from werkzeug.security import generate_password_hash
 
 from app.domain.user import Role
 from app.settings import Settings
-from app.store import users
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.user import users
 from app.web.identity import authentication
 from tests.integration.web_app import opened
 

@@ -11,8 +11,8 @@ import pytest
 
 from app import imports
 from app.export import ExportError, export, spec_of, verify
-from app.store import problems
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.trajectory import problems
 from tests.integration import dataset_seed
 
 REFERENCE = (

@@ -17,7 +17,7 @@ from flask.testing import FlaskClient
 
 from app.settings import Settings
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from app.web import create_app, request_context, security_headers, serve
 from app.web.pages import health
 from tests.integration.page_text import follow, links, listed, page, raw, text_of
@@ -330,7 +330,7 @@ def test_healthz_wants_the_tables(pages: FlaskClient, services: object, history:
 def test_healthz_wants_the_tables_of_its_own_version(
     pages: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.store.schema_revisions.head", lambda: "another")
+    monkeypatch.setattr("app.store.postgres.schema_revisions.head", lambda: "another")
     response = pages.get("/healthz")
     assert (
         response.status_code,

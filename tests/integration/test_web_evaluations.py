@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from app.domain import result
 from app.domain.source import source_text
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.integration.page_text import page, raw, text_of
 from tests.integration.seed_environments import HOSTILE
 from tests.integration.web_seed import History

@@ -20,9 +20,10 @@ from werkzeug.test import TestResponse
 from app import web
 from app.domain.user import Role, Scope
 from app.settings import Settings
-from app.store import endpoints, tables, tokens, users
-from app.store.collection import workers
-from app.store.database import Database
+from app.store import tables
+from app.store.collection import endpoints, workers
+from app.store.postgres.database import Database
+from app.store.user import tokens, users
 from app.web import export_subprocess, request_context
 from tests.integration import collecting
 from tests.integration.seed_evaluations import SUSPECT, passed

@@ -18,10 +18,12 @@ from app.domain import filter_language as filters
 from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import And, Compare, Everything, Expression, Not, OneOf, Or
 from app.domain.verdict import Label, is_credited
-from app.store import credited, evaluation_rows, filter_sql, filter_walk, rare_filters, tables
+from app.store import tables
 from app.store.browse import candidates, paging
-from app.store.database import Database
-from app.store.filter_walk import Budget, Place, Walk
+from app.store.evaluation import credited, evaluation_rows
+from app.store.filter import filter_sql, filter_walk, rare_filters
+from app.store.filter.filter_walk import Budget, Place, Walk
+from app.store.postgres.database import Database
 from tests.integration import dataset_seed
 
 ORDER = (

@@ -21,8 +21,9 @@ from app.cli import diagnostics, doctor_check
 from app.client import Client
 from app.domain.job import JobState
 from app.settings import Settings
-from app.store import devices, jobs, leases, tables
-from app.store.database import Database, DatabaseUnavailableError
+from app.store import tables
+from app.store.postgres.database import Database, DatabaseUnavailableError
+from app.store.queue import devices, jobs, leases
 from tests.bench import chaos
 from tests.conftest import fast_folder, redis_of
 from tests.integration import fakes

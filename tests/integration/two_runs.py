@@ -14,7 +14,7 @@ from app.domain.evaluation import Status
 from app.embedded import Services
 from app.settings import Settings
 from app.store import tables
-from app.store.database import Database
+from app.store.postgres.database import Database
 from tests.conftest import fresh
 from tests.integration.web_app import opened
 from tests.integration.web_seeder import Seeder

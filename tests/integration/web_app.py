@@ -12,8 +12,10 @@ from flask import Flask
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from app.settings import Settings
-from app.store import evaluations, leases, tables
-from app.store.database import Database
+from app.store import tables
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Database
+from app.store.queue import leases
 from app.web import create_app
 from tests.integration import fakes
 

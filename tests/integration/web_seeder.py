@@ -21,7 +21,8 @@ from app.domain.evaluation import (
 from app.domain.evidence import KernelCode
 from app.domain.source import source_text
 from app.domain.verdict import Verdict
-from app.store import evaluations, kernel_codes, tables
+from app.store import tables
+from app.store.evaluation import evaluations, kernel_codes
 from tests.integration.seed_environments import CPU, REFERENCE, TRITON
 from tests.integration.seed_evaluations import (
     CLEAN,

@@ -13,8 +13,8 @@ from app.export.manifest import spec_of
 from app.export.plan_tables import PLAN
 from app.export.row_selection import Selector
 from app.export.selection_inputs import Inputs
-from app.store.export_attempts import PASSED, SCHEMA
-from app.store.export_conditions import Condition
+from app.store.dataset.export_attempts import PASSED, SCHEMA
+from app.store.dataset.export_conditions import Condition
 
 CONDITIONS = [
     Condition(name=name, keeps=None, rule="")

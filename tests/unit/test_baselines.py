@@ -25,7 +25,7 @@ from app.domain.job import Job, JobOptions, JobState
 from app.domain.other_timings import BaselineTiming
 from app.domain.request import RequestError
 from app.domain.verdict import Label, Verdict
-from app.store import evaluation_json
+from app.store.evaluation import evaluation_json
 from app.web.api import schemas
 from tests.timings import timing
 from workers.protocol import worker_socket

@@ -10,8 +10,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from app.embedded.os_user import Account
 from app.embedded.servers import Postgres
-from app.store import migrate
-from app.store.database import Database, DatabaseUnavailableError, libpq_url
+from app.store.postgres import migrate
+from app.store.postgres.database import Database, DatabaseUnavailableError, libpq_url
 
 
 @pytest.mark.parametrize(

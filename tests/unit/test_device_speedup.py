@@ -19,8 +19,8 @@ from app.domain.other_timings import DeviceTiming
 from app.domain.problem import Problem
 from app.domain.verdict import Label, Subject
 from app.judge import judge
-from app.store import evaluation_json
-from app.store.evaluations import columns
+from app.store.evaluation import evaluation_json
+from app.store.evaluation.evaluations import columns
 from app.web import submission_form
 from tests.unit.measurements import benchmark
 

@@ -21,7 +21,7 @@ from app.domain.evaluation import (
 from app.domain.evidence import Ablation, CompiledKernel, NarrowProducts, Testimony
 from app.domain.kernel_profile import KernelRow, Profile
 from app.domain.output_checks import Correctness, OutputCheck, Trial
-from app.store import evaluation_json
+from app.store.evaluation import evaluation_json
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 words = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=20)

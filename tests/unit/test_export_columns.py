@@ -8,8 +8,9 @@ from app.domain.dataset.example_facts import INTERNAL, EvaluationFacts
 from app.domain.evaluation_row import EvaluationRow
 from app.export import render
 from app.formats import base
-from app.store import evaluation_rows, export_attempts
-from app.store.export_records import Problem
+from app.store.dataset import export_attempts
+from app.store.dataset.export_records import Problem
+from app.store.evaluation import evaluation_rows
 
 
 def test_every_field_of_a_row_has_a_column():

@@ -8,7 +8,7 @@ import pytest
 
 from app import imports
 from app.imports import BadImportError
-from app.store.database import Database
+from app.store.postgres.database import Database
 
 NOWHERE = Database("postgresql+psycopg://nobody@127.0.0.1:1/none")
 

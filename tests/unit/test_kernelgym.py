@@ -21,7 +21,7 @@ from app.domain.kernel_profile import KernelRow
 from app.domain.request import RequestError
 from app.domain.reward import Options
 from app.domain.verdict import Label
-from app.store.devices import Device
+from app.store.queue.devices import Device
 from app.web.compat import device_choice
 from app.web.compat.kernelgym import responses
 from tests.unit.kernelgym_words import ASKED, evaluated, read, unfinished

@@ -25,7 +25,7 @@ from app.export.draft import kind_of
 from app.export.funnel_stages import stage_names
 from app.export.manifest import spec_of
 from app.integrations import trl
-from app.store.export_attempts import PASSED
+from app.store.dataset.export_attempts import PASSED
 from tests.unit.loss_plans import CONDITIONS, CORRECT, answers, attempts, roles, select
 from tests.unit.test_formats import FACTS
 

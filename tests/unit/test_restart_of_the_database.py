@@ -18,8 +18,8 @@ from app.client import database_transport, outage
 from app.client.database_transport import Local
 from app.client.outage import Outage
 from app.settings import Settings
-from app.store import evaluations
-from app.store.database import DatabaseUnavailableError
+from app.store.evaluation import evaluations
+from app.store.postgres.database import DatabaseUnavailableError
 
 SETTINGS = Settings(database_url="postgresql+psycopg://a@h/a", broker_url="redis://h")
 

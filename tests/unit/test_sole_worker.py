@@ -14,8 +14,8 @@ import pytest
 
 from app.domain.device import DeviceId
 from app.domain.worker_instance import WorkerInstance
-from app.store import devices
-from app.store.other_workers import OtherWorker, shared_names
+from app.store.queue import devices
+from app.store.queue.other_workers import OtherWorker, shared_names
 from workers.worker import sole_worker
 from workers.worker.sole_worker import DuplicateWorkerError
 

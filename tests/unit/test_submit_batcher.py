@@ -11,7 +11,7 @@ import pytest
 
 from app import enqueue
 from app.domain.request import RequestError
-from app.store.database import DatabaseUnavailableError
+from app.store.postgres.database import DatabaseUnavailableError
 from app.web.submit_batcher import SubmitBatcher
 
 

@@ -9,7 +9,7 @@ from app.domain import ids
 from app.domain.metrics import Share
 from app.store.browse.overview import QueueDepth
 from app.store.browse.runs import Counts, RunRow
-from app.store.devices import Device
+from app.store.queue.devices import Device
 from app.web import alerts
 
 NOW = datetime(2026, 11, 24, 10, tzinfo=UTC)

@@ -34,8 +34,8 @@ from app.domain.request import RequestError
 from app.endpoints import caller as http
 from app.endpoints.rate_limit import Limiter
 from app.settings import Settings
-from app.store import endpoints
-from app.store.database import WORKER_IDLE_S, Database, DatabaseUnavailableError
+from app.store.collection import endpoints
+from app.store.postgres.database import WORKER_IDLE_S, Database, DatabaseUnavailableError
 
 LONGEST_PAUSE_S = 2.0
 """Longest pause between two attempts to reach PostgreSQL."""

@@ -17,9 +17,9 @@ from app.domain.collection.call import EndpointConfig
 from app.domain.request import RequestError
 from app.endpoints.caller import key_of
 from app.settings import Settings
-from app.store import endpoints, queue_depth
-from app.store.collection import calls, lifecycle, workers
-from app.store.database import DatabaseUnavailableError
+from app.store.collection import calls, endpoints, lifecycle, workers
+from app.store.postgres.database import DatabaseUnavailableError
+from app.store.queue import queue_depth
 from workers.generator.caller import Caller
 
 FEW, MINUTES = 64, 10.0

@@ -20,7 +20,7 @@ from celery import signals
 from app import broker, routing, worker_start
 from app.domain.device import DeviceId
 from app.settings import Settings, located
-from app.store.database import Database
+from app.store.postgres.database import Database
 from app.telemetry import logs, tracing
 from app.watchdog import Watchdog
 from workers.sandbox import syscalls

@@ -27,9 +27,16 @@ from app.domain.device import DeviceId
 from app.domain.source import source_text
 from app.domain.verdict import Subject, Verdict
 from app.settings import Settings
-from app.store import checks, devices, evaluations, leases, scheduling
 from app.store.collection import trees
-from app.store.database import WORKER_IDLE_S, Connection, Database, DatabaseUnavailableError
+from app.store.evaluation import evaluations
+from app.store.postgres.database import (
+    WORKER_IDLE_S,
+    Connection,
+    Database,
+    DatabaseUnavailableError,
+)
+from app.store.queue import devices, leases, scheduling
+from app.store.trajectory import checks
 from app.telemetry import logs, tracing
 from workers.worker import referee_client
 from workers.worker.lease_extension import LeaseExtension

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from app.broker import MARGIN_S
 from app.domain.device import DeviceId, DeviceState
-from app.store import devices, leases
-from app.store.database import Database, DatabaseUnavailableError
+from app.store.postgres.database import Database, DatabaseUnavailableError
+from app.store.queue import devices, leases
 
 _log = logging.getLogger(__name__)
 

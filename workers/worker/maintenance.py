@@ -22,8 +22,8 @@ from app.broker import BrokerUnavailableError
 from app.domain.device import CLOSED, DeviceId
 from app.domain.worker_instance import WorkerInstance
 from app.settings import Settings
-from app.store import devices
-from app.store.database import WORKER_IDLE_S, Database, DatabaseUnavailableError
+from app.store.postgres.database import WORKER_IDLE_S, Database, DatabaseUnavailableError
+from app.store.queue import devices
 from workers.worker import pulse
 
 GRACE_SWEEPS = 2
@@ -184,7 +184,8 @@ class Maintenance:
 
 class QueueListener:
     """Subscribes to the worker's queues and unsubscribes from them.  A claim for a closed device is
-    refused anyway (app/store/scheduling.py); without a subscription other workers get the messages.
+    refused anyway (app/store/queue/scheduling.py); without a subscription other workers get the
+    messages.
     """
 
     def __init__(self, consumer: Any, queues: Iterable[str]) -> None:

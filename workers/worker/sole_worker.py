@@ -11,8 +11,8 @@ from pathlib import Path
 from app import process_stat
 from app.domain.device import DeviceId
 from app.domain.worker_instance import WorkerInstance
-from app.store import other_workers
-from app.store.database import Database, DatabaseUnavailableError
+from app.store.postgres.database import Database, DatabaseUnavailableError
+from app.store.queue import other_workers
 
 POLL_S = 0.5
 """Seconds between two reads of the other workers' heartbeats."""

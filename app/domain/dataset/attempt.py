@@ -54,7 +54,7 @@ class Attempt(NamedTuple):
     """Number of the last turn of its trajectory, evaluated or not.  None where not read."""
     line: str | None = None
     """Key of the collection's sample that it belongs to: its turns may stand in several
-    trajectories (app.store.attempt_lines).  None for others, and where not read.
+    trajectories (app.store.trajectory.attempt_lines).  None for others, and where not read.
     """
     step: int | None = None
     """Position in the sample, from 0."""

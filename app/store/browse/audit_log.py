@@ -7,10 +7,10 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from app.store import row_columns
-from app.store.audit import Event
 from app.store.browse import paging
+from app.store.postgres import row_columns
 from app.store.tables import audit_events, users
+from app.store.user.audit import Event
 
 _a = audit_events.c
 

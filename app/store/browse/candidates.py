@@ -21,10 +21,11 @@ from sqlalchemy.exc import OperationalError
 
 from app.domain.evaluation_row import EvaluationRow
 from app.domain.verdict import is_shown
-from app.store import evaluation_rows, filter_walk
 from app.store.browse import paging
-from app.store.filter_walk import Budget, Place, Walk
-from app.store.rare_filters import Narrowed
+from app.store.evaluation import evaluation_rows
+from app.store.filter import filter_walk
+from app.store.filter.filter_walk import Budget, Place, Walk
+from app.store.filter.rare_filters import Narrowed
 from app.store.tables import evaluations, hourly_counts, turns
 
 FACET_ROWS = 500

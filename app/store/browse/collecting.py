@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from app.domain.trajectory import Message
 from app.store.collection import messages
 from app.store.collection.calls import unpacked
-from app.store.credited import is_credited_text
+from app.store.evaluation.credited import is_credited_text
 from app.store.tables import collections
 
 

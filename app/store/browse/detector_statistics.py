@@ -11,8 +11,8 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app.domain.verdict import Label
-from app.store import evaluations as stored
-from app.store import row_columns
+from app.store.evaluation import evaluations as stored
+from app.store.postgres import row_columns
 from app.store.tables import (
     candidates,
     evaluations,

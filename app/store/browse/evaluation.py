@@ -11,8 +11,9 @@ import sqlalchemy as sa
 
 from app.domain.evaluation import Evaluation
 from app.domain.verdict import Finding, Label, Verdict
-from app.store import evaluation_json, evaluation_rows, row_columns
 from app.store.browse import job
+from app.store.evaluation import evaluation_json, evaluation_rows
+from app.store.postgres import row_columns
 from app.store.tables import evaluations, findings, jobs, profiles, reviews, users, verdicts
 
 OTHERS_LISTED = 20

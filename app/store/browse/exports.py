@@ -13,9 +13,10 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app.domain.dataset.selection import Kind, Spec
-from app.store import evaluation_rows, export_conditions
 from app.store.browse import paging
-from app.store.listing import DATASETS, Dataset
+from app.store.dataset import export_conditions
+from app.store.dataset.listing import DATASETS, Dataset
+from app.store.evaluation import evaluation_rows
 from app.store.tables import evaluations, exports
 
 LATEST = 100_000

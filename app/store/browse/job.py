@@ -10,7 +10,8 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app import routing
-from app.store import evaluation_rows, row_columns
+from app.store.evaluation import evaluation_rows
+from app.store.postgres import row_columns
 from app.store.tables import (
     candidates,
     evaluations,

@@ -10,8 +10,9 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app.domain.job import JobState
-from app.store import evaluation_rows, row_columns
 from app.store.browse import paging
+from app.store.evaluation import evaluation_rows
+from app.store.postgres import row_columns
 from app.store.tables import evaluations, jobs, problems, runs, trajectories, turns, verdicts
 
 

@@ -13,8 +13,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain import metrics
 from app.domain.evaluation import FLOOR_HEADROOM
-from app.store import credited
 from app.store.browse.runs import COUNTS, Counts
+from app.store.evaluation import credited
 from app.store.tables import attempt_counts, attempts, evaluations, problems, runs
 
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from app import routing
 from app.domain import metrics
 from app.domain.verdict import Label, is_shown
-from app.store import devices
+from app.store.queue import devices
 from app.store.tables import evaluations, hourly_counts, hourly_findings, hourly_stages, jobs
 
 THROUGHPUT_MINUTES = 60

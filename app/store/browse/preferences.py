@@ -8,7 +8,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from app.store import row_columns
+from app.store.postgres import row_columns
 from app.store.tables import preferences, users
 
 

@@ -14,10 +14,11 @@ import sqlalchemy as sa
 
 from app.domain.evaluation import FLOOR_HEADROOM
 from app.domain.evaluation_row import EvaluationRow
-from app.store import credited, evaluation_rows, row_columns
 from app.store.browse import paging
 from app.store.browse.runs import COUNTS, Counts, count_sorts, summed, summed_by
-from app.store.export_sources import SAME_FAMILY_RULE
+from app.store.dataset.export_sources import SAME_FAMILY_RULE
+from app.store.evaluation import credited, evaluation_rows
+from app.store.postgres import row_columns
 from app.store.tables import (
     attempt_counts,
     attempts,

@@ -11,9 +11,11 @@ import sqlalchemy as sa
 
 from app.domain.review import DECISIVE, SUSPICIONS, Agreement, Opinion, agreement
 from app.domain.verdict import Label
-from app.store import evaluation_rows, review_queues, row_columns
 from app.store.browse import paging
-from app.store.review_queues import Conditions
+from app.store.evaluation import evaluation_rows
+from app.store.postgres import row_columns
+from app.store.review import review_queues
+from app.store.review.review_queues import Conditions
 from app.store.tables import (
     evaluations,
     findings,

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 
 from app.domain import freeform
-from app.store import attempt_lines
 from app.store.browse import paging
 from app.store.tables import attempt_counts, attempts, problems, run_rewards, runs
+from app.store.trajectory import attempt_lines
 
 COUNTS = tuple(column.name for column in attempt_counts.c if isinstance(column.type, sa.BigInteger))
 """Names of the counts in `attempt_counts`."""
@@ -259,7 +259,7 @@ def revision(connection: sa.Connection, run_ids: list[UUID]) -> tuple[int, ...]:
 
 def trajectories(connection: sa.Connection, run_id: UUID) -> list[list[RunAttempt]]:
     """Every attempt of a run that counts (`metrics.COUNTED`), line by line
-    (app.store.attempt_lines), in the order of turns.
+    (app.store.trajectory.attempt_lines), in the order of turns.
     """
     turns = (
         sa.func.array_agg(aggregate_order_by(column, attempt_lines.TURN), type_=sa.types.NullType())

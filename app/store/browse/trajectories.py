@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain.verdict import Label
-from app.store import credited
 from app.store.browse import paging, trajectory_orders
+from app.store.evaluation import credited
 from app.store.tables import (
     attempts,
     problems,

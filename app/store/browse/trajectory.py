@@ -14,9 +14,10 @@ from app.domain import reward
 from app.domain.evaluation import Evaluation
 from app.domain.trajectory import Message
 from app.domain.verdict import is_credited
-from app.store import attempt_lines, evaluation_json, evaluation_rows, row_columns
 from app.store.browse.evaluation import NOTHING, Believed, believed
 from app.store.browse.trajectories import NAMED, SOURCE, Named
+from app.store.evaluation import evaluation_json, evaluation_rows
+from app.store.postgres import row_columns
 from app.store.tables import (
     candidates,
     evaluations,
@@ -27,6 +28,7 @@ from app.store.tables import (
     turns,
     verdicts,
 )
+from app.store.trajectory import attempt_lines
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.domain.verdict import Label
-from app.store import credited
 from app.store.browse import paging
+from app.store.evaluation import credited
 from app.store.tables import attempts, trajectories, turns
 
 MOST = paging.COUNTED

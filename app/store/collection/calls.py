@@ -27,7 +27,7 @@ from app.store import tables
 from app.store.collection import ledger, messages
 from app.store.collection.claims import Claimed
 from app.store.collection.lifecycle import NEVER
-from app.store.jobs import FUTURE_S
+from app.store.queue.jobs import FUTURE_S
 
 MOST_LOST = 15
 """Calls of one attempt that may be lost with their workers before it fails: a restart loses one

@@ -18,8 +18,8 @@ from app.domain.collection.call import EndpointConfig
 from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.states import NodeState
 from app.domain.collection.tree import AttemptResult
-from app.store import endpoints, tables
-from app.store.collection import ledger
+from app.store import tables
+from app.store.collection import endpoints, ledger
 from app.store.collection.lifecycle import spec_of
 
 _n = tables.nodes.c

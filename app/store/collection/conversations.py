@@ -17,7 +17,7 @@ from app.domain.trajectory import Message
 from app.store import tables
 from app.store.collection.calls import Held
 from app.store.collection.claims import Ready
-from app.store.evaluation_json import plain
+from app.store.postgres.jsonb import plain
 
 
 def add_turn(

@@ -16,10 +16,10 @@ from app.domain import reward
 from app.domain.atif import Answer, Dialogue
 from app.domain.source import source_text
 from app.domain.trajectory import Message
-from app.store import turn_rewards
 from app.store.collection import lifecycle
 from app.store.collection.calls import unpacked
-from app.store.turn_rewards import StoredTurn
+from app.store.figures import turn_rewards
+from app.store.figures.turn_rewards import StoredTurn
 
 
 def of_run(connection: sa.Connection, name: str) -> Iterator[Dialogue]:

@@ -16,8 +16,9 @@ from app.domain.collection.budgets import as_mapping
 from app.domain.collection.states import CollectionState, NodeState
 from app.domain.filter_language import Compare
 from app.domain.metric_samples import MetricSample, Operator
-from app.store import metric_inputs, tables
+from app.store import tables
 from app.store.collection.lifecycle import Collection
+from app.store.figures import metric_inputs
 
 THRESHOLDS = (1.0, 1.5, 2.0)
 """Speedups p of fast_p."""
@@ -108,7 +109,7 @@ class Quality:
     fast_problems: Mapping[str, float | None]
     """Share of problems by their best answer."""
     solved_by_turn: tuple[int, ...]
-    """Samples (app.store.attempt_lines) with a correct answer at that turn or before."""
+    """Samples (app.store.trajectory.attempt_lines) with a correct answer at that turn or before."""
 
 
 def progress(connection: sa.Connection, collection: Collection) -> Progress:

@@ -21,8 +21,10 @@ from app.domain.collection.states import CollectionState, NodeState
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
 from app.domain.request import MissingError
-from app.store import jobs, moments, tables
+from app.store import tables
 from app.store.collection import ledger
+from app.store.postgres import moments
+from app.store.queue import jobs
 
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 """Due date of attempts of a paused collection."""

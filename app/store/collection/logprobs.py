@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain.collection.states import CallState
-from app.store import attempt_lines
 from app.store.collection.calls import unpacked
 from app.store.tables import model_calls, nodes, trajectories, turns
+from app.store.trajectory import attempt_lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ def of_keys(
 
 @dataclass(frozen=True, kw_only=True)
 class TurnKey:
-    """A turn and its line of attempts (app.store.attempt_lines)."""
+    """A turn and its line of attempts (app.store.trajectory.attempt_lines)."""
 
     line: str
     step: int

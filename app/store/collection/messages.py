@@ -11,7 +11,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain.source import source_text
 from app.domain.trajectory import Message
-from app.store import bulk, tables
+from app.store import tables
+from app.store.postgres import bulk
 
 ZSTD_LEVEL = 3
 """Level of compression: zstd's default."""

@@ -17,9 +17,9 @@ from app.domain import reward
 from app.domain.collection.sequences import TokenTurn, joined
 from app.domain.collection.stop_reasons import UNFINISHED, StopReason
 from app.domain.request import MissingError
-from app.store import turn_rewards
 from app.store.collection import lifecycle
 from app.store.collection.calls import unpacked
+from app.store.figures import turn_rewards
 
 
 def rows(

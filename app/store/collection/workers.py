@@ -8,7 +8,8 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from app.store import moments, row_columns, tables
+from app.store import tables
+from app.store.postgres import moments, row_columns
 
 ALIVE_S = 30.0
 """A worker without a sign of life for this long is not counted, in seconds."""

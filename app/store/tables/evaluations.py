@@ -46,7 +46,7 @@ evaluations = sa.Table(
     ),  # the whole Evaluation, so that it can be judged again
     sa.Column(
         "human_verdict", sa.Text
-    ),  # a person's label, over the detectors'; kept by app.store.reviews
+    ),  # a person's label, over the detectors'; kept by app.store.review.reviews
     created_at(),
     one_of("status", Status),
     one_of("human_verdict", Label),

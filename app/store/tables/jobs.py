@@ -111,7 +111,7 @@ devices = sa.Table(
     sa.Column("heartbeat_at", sa.DateTime(timezone=True), nullable=False),
     sa.Column(
         "faults", ARRAY(sa.Text), nullable=False, server_default="{}"
-    ),  # see app.store.devices.note_fault
+    ),  # see app.store.queue.devices.note_fault
     sa.Column(
         "refused_messages", sa.BigInteger, nullable=False, server_default="0"
     ),  # since its worker began

@@ -4,7 +4,7 @@ the same transaction.
 
 `attempts` is a copy, narrow and in one place, of the view `attempt_facts`.  The other tables are
 counted as deltas: a trigger only ever appends rows, so that no two transactions wait for each
-other; readers sum, and `app.store.rollups.fold` merges rows of one key from time to time.
+other; readers sum, and `app.store.figures.rollups.fold` merges rows of one key from time to time.
 Logarithms are integers, because sums of floats depend on their order.
 """
 
@@ -121,7 +121,7 @@ hourly_findings = sa.Table(
     sa.Index("ix_hourly_findings_hour", "hour"),
 )
 
-run_rewards = sa.Table(  # means kept from page to page, see app.store.run_rewards
+run_rewards = sa.Table(  # means kept from page to page, see app.store.figures.run_rewards
     "run_rewards",
     metadata,
     sa.Column(

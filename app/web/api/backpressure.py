@@ -9,7 +9,7 @@ from typing import Any
 import flask
 
 from app.domain.request import PRIORITIES, Request
-from app.store import queue_depth
+from app.store.queue import queue_depth
 from app.web import request_context
 from app.web.api.endpoint import refuse
 

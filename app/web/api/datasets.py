@@ -12,7 +12,7 @@ import flask
 from msgspec import Struct
 
 from app.domain.user import Scope
-from app.store import exports, listing
+from app.store.dataset import exports, listing
 from app.web import request_context
 from app.web.api.endpoint import answer, operation
 from app.web.api.schemas import Limit

@@ -20,7 +20,9 @@ from app.domain.problem import CASES_FUNCTION, CASES_WORKFLOW, Problem
 from app.domain.request import ConflictError, MissingError, Request, RequestError
 from app.domain.user import Scope
 from app.enqueue import Receipt
-from app.store import evaluations, idempotency, jobs, problems, withdrawals
+from app.store.evaluation import evaluations
+from app.store.queue import idempotency, jobs, withdrawals
+from app.store.trajectory import problems
 from app.web import request_context
 from app.web.api import backpressure, schemas
 from app.web.api.endpoint import answer, decoded, operation, refuse

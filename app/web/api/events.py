@@ -22,8 +22,8 @@ from msgspec import Meta, Struct
 
 from app.domain.job import TERMINAL, JobState
 from app.domain.user import Scope
-from app.store import jobs
-from app.store.database import Database
+from app.store.postgres.database import Database
+from app.store.queue import jobs
 from app.web import request_context
 from app.web.api.endpoint import operation
 from app.web.job_waiter import Ended, StoppingError, Watch

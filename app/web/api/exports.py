@@ -19,8 +19,8 @@ from app.domain.user import Scope
 from app.export import background
 from app.export.manifest import NAME, spec_json, spec_of
 from app.export.working_folder import ExportError
-from app.store import export_jobs, exports
-from app.store.export_jobs import ExportJob
+from app.store.dataset import export_jobs, exports
+from app.store.dataset.export_jobs import ExportJob
 from app.web import export_actions, request_context
 from app.web.api import integers, schema_constraints
 from app.web.api.endpoint import answer, operation, refuse

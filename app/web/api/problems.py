@@ -11,7 +11,7 @@ from app.domain.problem import Problem
 from app.domain.request import MAX_SOURCE_BYTES, RequestError
 from app.domain.source import source_text
 from app.domain.user import Scope
-from app.store import problems
+from app.store.trajectory import problems
 from app.web import request_context
 from app.web.api import schemas
 from app.web.api.endpoint import answer, operation

@@ -13,8 +13,10 @@ from msgspec import Meta, Struct
 from app.domain.request import ConflictError, RequestError
 from app.domain.review import HACK_TYPES, MIN_REASON, Opinion
 from app.domain.user import Scope
-from app.store import evaluations, listing, reviews
-from app.store.database import Connection
+from app.store.dataset import listing
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Connection
+from app.store.review import reviews
 from app.web import request_context
 from app.web.api import schema_constraints
 from app.web.api.endpoint import answer, operation

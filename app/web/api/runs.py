@@ -13,8 +13,9 @@ from werkzeug.exceptions import NotFound
 from app.domain import freeform
 from app.domain.trajectory import Run
 from app.domain.user import Scope
-from app.store import run_figures, runs, trajectories
-from app.store.database import Connection
+from app.store.figures import run_figures
+from app.store.postgres.database import Connection
+from app.store.trajectory import runs, trajectories
 from app.web import request_context
 from app.web.api.endpoint import answer, operation
 from app.web.api.listing import ListQuery, newest_first

@@ -15,7 +15,7 @@ from app import enqueue
 from app.domain.request import ConflictError, Request
 from app.domain.trajectory import Message, Trajectory, Turn
 from app.domain.user import Scope
-from app.store import problems, trajectories
+from app.store.trajectory import problems, trajectories
 from app.web import request_context
 from app.web.api import backpressure, evaluations, schemas
 from app.web.api.endpoint import answer, operation, refuse

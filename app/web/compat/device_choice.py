@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from app import routing
 from app.domain.request import RequestError
-from app.store.devices import Device
+from app.store.queue.devices import Device
 
 _CUDA = re.compile(r"cuda:(\d{1,2})")
 

@@ -27,7 +27,7 @@ from app.domain.request import RequestError
 from app.domain.rollout import Rollout, messages_of, problem_of
 from app.domain.source import source_text
 from app.domain.verdict import Label
-from app.store import devices
+from app.store.queue import devices
 from app.web import errors, request_context
 from app.web.api import evaluations, rollouts
 from app.web.api.endpoint import refuse

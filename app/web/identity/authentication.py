@@ -26,7 +26,7 @@ import flask
 from werkzeug.exceptions import Forbidden, Unauthorized
 
 from app.domain.user import LOCAL, SCOPES, Role, Scope, User
-from app.store import logins, tokens, users
+from app.store.user import logins, tokens, users
 from app.web import request_context
 from app.web.identity import addresses
 

@@ -10,8 +10,8 @@ from werkzeug.wrappers import Response
 
 from app import passwords
 from app.domain.user import SCOPES, Scope
-from app.store import audit, logins, tokens, users
-from app.store.database import Connection
+from app.store.postgres.database import Connection
+from app.store.user import audit, logins, tokens, users
 from app.web import request_context
 from app.web.identity import authentication, csrf, login_attempts
 from app.web.query_parameters import reads

@@ -17,8 +17,8 @@ from gevent import get_hub, monkey
 from werkzeug.exceptions import TooManyRequests
 
 from app import passwords
-from app.store import audit, logins, users
-from app.store.users import Account
+from app.store.user import audit, logins, users
+from app.store.user.users import Account
 from app.web import request_context
 
 FORGIVEN = {"pair": 5, "address": 20, "name": 100}

@@ -9,8 +9,8 @@ from werkzeug.wrappers import Response
 
 from app import passwords
 from app.domain.user import Role, Scope
-from app.store import audit, tokens, users
 from app.store.browse import audit_log, paging
+from app.store.user import audit, tokens, users
 from app.web import request_context, table_export
 from app.web.identity import authentication
 from app.web.table_view import Column, Listing

@@ -18,8 +18,9 @@ from werkzeug.wrappers import Response
 
 from app.domain.user import Scope
 from app.settings import Settings
-from app.store import audit, devices
 from app.store.browse import admin
+from app.store.queue import devices
+from app.store.user import audit
 from app.web import request_context, table_export
 from app.web.identity import current_user, requires
 from app.web.query_parameters import reads

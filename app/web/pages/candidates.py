@@ -17,12 +17,13 @@ from app.domain.backend import BACKENDS
 from app.domain.evaluation import Status
 from app.domain.user import Scope
 from app.domain.verdict import Label
-from app.store import rare_filters, reviews
 from app.store.browse import candidates, paging
-from app.store.database import Connection
-from app.store.evaluation_rows import EvaluationRow
-from app.store.filter_walk import Budget, Place
-from app.store.rare_filters import Narrowed
+from app.store.evaluation.evaluation_rows import EvaluationRow
+from app.store.filter import rare_filters
+from app.store.filter.filter_walk import Budget, Place
+from app.store.filter.rare_filters import Narrowed
+from app.store.postgres.database import Connection
+from app.store.review import reviews
 from app.web import request_context
 from app.web.identity import current_user, requires
 from app.web.pages import saved_views

@@ -9,8 +9,8 @@ from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
 from app.domain import speedup_ratio
-from app.store import reviews
 from app.store.browse import evaluation, preferences
+from app.store.review import reviews
 from app.web import evaluation_diff, evaluation_view, request_context, source_view
 from app.web.identity import current_user, requires
 from app.web.query_parameters import reads

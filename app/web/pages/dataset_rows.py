@@ -12,8 +12,8 @@ from uuid import UUID
 import flask
 from werkzeug.exceptions import NotFound
 
-from app.store import exports
-from app.store.exports import Export
+from app.store.dataset import exports
+from app.store.dataset.exports import Export
 from app.web import conversation, export_subprocess, request_context
 from app.web.dataset_archive import present
 from app.web.identity import requires

@@ -20,8 +20,10 @@ from app import rejudging
 from app.domain import result
 from app.domain.job import JobState
 from app.domain.remark import AnnotationTarget
-from app.store import audit, evaluations, kernel_codes, remarks
 from app.store.browse import evaluation
+from app.store.evaluation import evaluations, kernel_codes
+from app.store.review import remarks
+from app.store.user import audit
 from app.web import (
     evaluation_view,
     finding_lines,

@@ -16,9 +16,10 @@ from app.domain import filter_fields
 from app.domain.filter_tokens import WhereError
 from app.domain.user import Scope
 from app.export import background
-from app.store import audit, export_jobs, exports
 from app.store.browse import exports as browse
 from app.store.browse import paging
+from app.store.dataset import export_jobs, exports
+from app.store.user import audit
 from app.web import export_actions, export_subprocess, live_updates, quick_counts, request_context
 from app.web.dataset_archive import present, tar
 from app.web.identity import current_user, requires

@@ -22,7 +22,7 @@ from app.domain import policy as policies
 from app.domain.metrics import Share
 from app.domain.verdict import Label, Verdict
 from app.store.browse import detector_statistics, paging, review
-from app.store.database import Connection
+from app.store.postgres.database import Connection
 from app.web import explained_findings, formatting, request_context, table_export
 from app.web.charts import line_plot
 from app.web.charts.line_plot import Series

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import flask
 
 from app.domain.device import DeviceState
-from app.store import devices, schema_revisions
-from app.store.database import Database, DatabaseUnavailableError
+from app.store.postgres import schema_revisions
+from app.store.postgres.database import Database, DatabaseUnavailableError
+from app.store.queue import devices
 from app.web import request_context
 from app.web.identity import public
 from app.web.query_parameters import checks_parameters

@@ -16,11 +16,12 @@ from app.domain import worked_example
 from app.domain.job import TERMINAL, JobState
 from app.domain.request import RequestError
 from app.domain.user import Scope
-from app.store import audit, devices, jobs
 from app.store.browse import job as job_page
 from app.store.browse import jobs as job_list
 from app.store.browse import paging, problems, runs
-from app.store.database import Connection
+from app.store.postgres.database import Connection
+from app.store.queue import devices, jobs
+from app.store.user import audit
 from app.web import (
     body_limits,
     live_updates,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import flask
 from werkzeug.wrappers import Response
 
-from app.store import monitoring
+from app.store.figures import monitoring
 from app.telemetry import metrics as prometheus
 from app.web import request_context
 from app.web.compat.kernelgym import monitoring as kernelgym

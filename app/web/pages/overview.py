@@ -13,8 +13,9 @@ from app.domain.evaluation import Status
 from app.domain.filter_language import Everything
 from app.domain.metrics import Share
 from app.domain.verdict import Label
-from app.store import devices, rare_filters
 from app.store.browse import candidates, overview, paging, runs
+from app.store.filter import rare_filters
+from app.store.queue import devices
 from app.web import (
     alerts,
     evaluation_view,

@@ -15,10 +15,11 @@ from app.domain import aces, filter_language, pass_matrix
 from app.domain.evaluation_row import EvaluationRow
 from app.domain.metrics import Share
 from app.domain.remark import AnnotationTarget
-from app.store import checks, remarks
 from app.store.browse import pass_matrix as outcomes
 from app.store.browse import problems
 from app.store.browse.runs import Counts
+from app.store.review import remarks
+from app.store.trajectory import checks
 from app.web import formatting, live_updates, request_context, source_view, table_export
 from app.web.charts import attempt_plot
 from app.web.charts.heat_map import shade

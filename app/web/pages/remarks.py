@@ -10,8 +10,8 @@ from werkzeug.wrappers import Response
 
 from app.domain.remark import AnnotationError, AnnotationTarget
 from app.domain.user import Scope
-from app.store import remarks
 from app.store.browse import evaluation
+from app.store.review import remarks
 from app.web import request_context, table_export
 from app.web.identity import current_user, requires
 from app.web.query_parameters import reads

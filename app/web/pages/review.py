@@ -18,10 +18,12 @@ from app.domain import intervals
 from app.domain.review import HACK_TYPES, LOCK_S, MIN_REASON, Opinion
 from app.domain.user import Scope, User
 from app.domain.verdict import Label
-from app.store import evaluations, review_queues, reviews, users
 from app.store.browse import evaluation, paging, review
-from app.store.database import Connection
-from app.store.review_queues import Conditions
+from app.store.evaluation import evaluations
+from app.store.postgres.database import Connection
+from app.store.review import review_queues, reviews
+from app.store.review.review_queues import Conditions
+from app.store.user import users
 from app.web import evaluation_view, finding_lines, request_context, source_view, table_export
 from app.web.identity import current_user, requires
 from app.web.query_parameters import reads

@@ -9,7 +9,7 @@ import flask
 from app.domain import reward
 from app.domain.intervals import Interval
 from app.store.browse import runs
-from app.store.run_rewards import KeptMean
+from app.store.figures.run_rewards import KeptMean
 from app.web import request_context, reward_figures, reward_upkeep
 from app.web.charts import line_plot
 from app.web.charts.line_plot import Series

@@ -13,10 +13,10 @@ from app.domain.filter_language import Compare, unparse
 from app.domain.intervals import Interval
 from app.domain.metrics import Share
 from app.domain.remark import AnnotationTarget
-from app.store import remarks
 from app.store.browse import collecting, paging, runs
-from app.store.database import Connection
-from app.store.reward_samples import MOST_TURNS
+from app.store.figures.reward_samples import MOST_TURNS
+from app.store.postgres.database import Connection
+from app.store.review import remarks
 from app.web import (
     live_updates,
     request_context,

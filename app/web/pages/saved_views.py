@@ -11,8 +11,8 @@ from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
 from app.domain import filter_language
-from app.store import saved_filters
-from app.store.database import Connection
+from app.store.filter import saved_filters
+from app.store.postgres.database import Connection
 from app.web import request_context
 from app.web.identity import current_user, requires
 

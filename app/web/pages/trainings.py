@@ -14,8 +14,8 @@ from werkzeug.exceptions import BadRequest
 from app.domain import reward
 from app.domain.metrics import Share
 from app.store.browse import runs
-from app.store.database import Connection
-from app.store.run_rewards import KeptMean
+from app.store.figures.run_rewards import KeptMean
+from app.store.postgres.database import Connection
 from app.web import formatting, request_context, reward_upkeep, run_lines, table_export
 from app.web.charts import line_plot
 from app.web.charts.line_plot import Series

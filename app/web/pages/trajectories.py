@@ -18,8 +18,9 @@ from app.domain import credit, result
 from app.domain.job import JobState
 from app.domain.remark import AnnotationTarget
 from app.domain.source import source_text
-from app.store import kernel_codes, remarks
 from app.store.browse import collecting, runs, trajectories, trajectory
+from app.store.evaluation import kernel_codes
+from app.store.review import remarks
 from app.web import (
     conversation,
     evaluation_view,

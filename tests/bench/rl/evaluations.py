@@ -168,7 +168,7 @@ def judge_again(stored: Evaluations, references: Mapping[str, str]) -> int:
     Needs the packages of the store.
     """
     from app.judge import judge
-    from app.store import evaluation_json
+    from app.store.evaluation import evaluation_json
 
     changed = 0
     for row in stored.rows:

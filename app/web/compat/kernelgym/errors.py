@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException, Unauthorized
 from werkzeug.wrappers import Response
 
 from app.domain.request import RequestError
-from app.store.database import DatabaseUnavailableError
+from app.store.postgres.database import DatabaseUnavailableError
 from app.web.compat.kernelgym import responses
 from app.web.compat.kernelgym.requests import BodyError, UnknownWorkflowError
 

@@ -17,8 +17,9 @@ from werkzeug.wrappers import Response
 from app import routing
 from app.domain.job import JobState
 from app.domain.source import syntax_tree
-from app.store import audit, devices, jobs, kernelgym
-from app.store.devices import Device
+from app.store.queue import devices, jobs, kernelgym
+from app.store.queue.devices import Device
+from app.store.user import audit
 from app.web import request_context
 from app.web.body_limits import large
 from app.web.compat.kernelgym import requests, responses

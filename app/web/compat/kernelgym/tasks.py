@@ -18,8 +18,8 @@ from app.domain.job import TERMINAL, JobState
 from app.domain.request import Request
 from app.domain.rollout import Rollout
 from app.enqueue import Receipt
-from app.store import devices, jobs, kernelgym
-from app.store.kernelgym import Task
+from app.store.queue import devices, jobs, kernelgym
+from app.store.queue.kernelgym import Task
 from app.web import request_context
 from app.web.api import backpressure, evaluations
 from app.web.body_limits import large

@@ -1,0 +1,1 @@
+"""STORE: datasets: inputs of an export, and the rows that it wrote."""

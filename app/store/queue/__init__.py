@@ -1,0 +1,1 @@
+"""STORE: jobs from submission to their end, and the devices that take them."""

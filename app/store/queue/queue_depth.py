@@ -1,0 +1,63 @@
+"""STORE: length and pace of a device class's queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from app.domain.device import DeviceState
+from app.domain.job import JobState
+from app.store import tables
+from app.store.postgres import moments
+from app.store.queue import devices
+
+COUNTED = 200_000
+"""Queued jobs are counted up to this many: a longer line need not be known exactly."""
+PACE_S = 120
+"""The pace is that of this long, in seconds."""
+
+_j = tables.jobs.c
+_e = tables.evaluations.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueDepth:
+    """Length of the queue of a device class, and its pace."""
+
+    queued: dict[str, int]
+    """Jobs by priority."""
+    per_s: float
+    """Evaluations stored per second of late; 0 where there were none."""
+    online: int = 0
+    """Devices of the class that take jobs now."""
+
+    @property
+    def total(self) -> int:
+        """Jobs of all priorities."""
+        return sum(self.queued.values())
+
+
+def look(connection: sa.Connection, device_class: str) -> QueueDepth:
+    """The line as it is now."""
+    waiting = (
+        sa.select(_j.priority)
+        .where(_j.state == JobState.QUEUED, _j.device_class == device_class)
+        .limit(COUNTED)
+        .subquery()
+    )
+    counted = sa.select(waiting.c.priority, sa.func.count().label("jobs")).group_by(
+        waiting.c.priority
+    )
+    since = moments.ago(PACE_S)
+    stored = sa.select(sa.func.count()).where(
+        _e.created_at > since, _e.device_class == device_class
+    )
+    known = devices.listed(connection)
+    return QueueDepth(
+        queued={row.priority: row.jobs for row in connection.execute(counted)},
+        per_s=connection.execute(stored).scalar_one() / PACE_S,
+        online=sum(
+            each.state == DeviceState.ONLINE and each.device_class == device_class for each in known
+        ),
+    )

@@ -1,0 +1,1 @@
+"""STORE: judgements, comments and tags of people."""

@@ -1,0 +1,1 @@
+"""STORE: problems, and the attempts of models on them: runs, trajectories, turns, candidates."""

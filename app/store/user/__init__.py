@@ -1,0 +1,1 @@
+"""STORE: people and programs with access, and the log of their changes."""
