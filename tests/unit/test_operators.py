@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 (as everybody writes it)
 from torch import nn
@@ -88,6 +89,23 @@ def test_numbers_are_in_the_first_half_alone() -> None:
     assert one[1] != other[1]
     assert one[2] == other[2]
     assert one[2] != key(lambda x: (x * 2.0).mean(dim=1), X).split(":")[2]
+
+
+def test_the_bytes_of_a_storage_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuDNN sets the weights of recurrent layers to parts of one storage."""
+    storage = torch.zeros(1 << 20).untyped_storage()
+
+    def read(_: object) -> str:
+        raise AssertionError
+
+    monkeypatch.setattr(torch.UntypedStorage, "__repr__", read)
+
+    def on_storage(x: torch.Tensor) -> torch.Tensor:
+        weight = torch.empty(0)
+        weight.set_(storage, 0, (4, 4))  # type: ignore[call-overload]
+        return x @ weight
+
+    assert key(on_storage, torch.ones(2, 4))
 
 
 def test_the_compiler_is_not_imported_for_it() -> None:

@@ -108,15 +108,25 @@ def _result(made: Term, index: int) -> Term:
     return made if index == 0 else _hashed(f"result {index}", [made], "")
 
 
+_NO_VALUES = (
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.Generator,
+    # Its text has every byte: reading those of an LSTM's weights, which are set to parts of one
+    # storage on a GPU, took longer than observers may take.
+    torch.UntypedStorage,
+)
+"""Types of arguments that do not change an operator's answer."""
+
+
 def _values(values: Iterable[object]) -> Iterator[object]:
     """Values in order, with lists flattened."""
     for value in values:
         if isinstance(value, list | tuple):
             yield f"list {len(value)}"
             yield from _values(value)
-        elif not isinstance(
-            value, torch.device | torch.layout | torch.memory_format | torch.Generator
-        ):
+        elif not isinstance(value, _NO_VALUES):
             yield value
 
 
