@@ -20,6 +20,8 @@ torch.cuda.set_device(current)
 torch.cuda.set_device(torch.device(f"cuda:{current}"))
 with torch.cuda.device(current), torch.cuda.device(f"cuda:{current}"):
     pass
+with torch.get_device_module().device(x.device):
+    pass
 torch.cuda.synchronize()
 torch.cuda.synchronize(device=x.device)
 properties = torch.cuda.get_device_properties(current)

@@ -1,6 +1,7 @@
 """Guards of the current GPU, copies to the device of a tensor, waits, and the number of processors,
-on a device that has no GPU: `with torch.cuda.device(x.device)` around a launch,
-`torch.cuda.set_device(x.device)`, `sizes.cuda(x.device)`, `torch.cuda.synchronize()`,
+on a device that has no GPU: `with torch.cuda.device(x.device)` around a launch, or `with
+torch.get_device_module().device(x.device)`, `torch.cuda.set_device(x.device)`,
+`sizes.cuda(x.device)`, `torch.cuda.synchronize()`,
 `torch.cuda.get_device_properties(x.device).multi_processor_count`.
 
 On a GPU such a guard does nothing if the tensor is on the current device, so it does nothing for
@@ -59,6 +60,7 @@ def install() -> None:
         return _Cores(described, device)
 
     guard.__init__ = accept
+    torch.cpu.device = guard  # type: ignore[attr-defined]
     torch.Tensor.cuda = copy  # type: ignore[assignment]
     torch.cuda.set_device = choose
     torch.cuda.synchronize = wait
