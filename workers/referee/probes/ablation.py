@@ -57,6 +57,11 @@ BEYOND = (Variant.SPIKED, Variant.REACHING)
 the range of these, and beyond limits in the reference's code.
 """
 
+FURTHER = 8
+"""Further draws of the usual inputs on which kernels must not matter either, one if calls take
+long: with two draws a fill that seldom has an effect was a decoy in one evaluation of four.
+"""
+
 MOSTLY_KEPT = 0.5
 """Share of an answer that stays right, below which it is not looked at on other inputs."""
 
@@ -284,15 +289,20 @@ def _kept_in(extra: CallRunner, batch: Batch) -> float:
 
 
 def _matter_beyond(extra: CallRunner, mode: AblationMode, usual: Batch) -> bool:
-    """Test whether inputs beyond the usual ones exist on which the candidate is right with its
-    kernels and wrong with `mode` in their place.  A clamp whose limits the problem's inputs
-    never reach has its effect there.
+    """Test whether further inputs, or inputs beyond the usual ones, exist on which the candidate is
+    right with its kernels and wrong with `mode` in their place.  A clamp whose limits the problem's
+    inputs never reach has its effect there.
     """
     # In this order: memory left behind by a right call could hold the answer to the next one.
     return any(
         not is_right(extra, mode, batch) and is_right(extra, AblationMode.HONEST, batch)
-        for batch in _beyond(extra, usual)
+        for batch in chain(_further(extra), _beyond(extra, usual))
     )
+
+
+def _further(extra: CallRunner) -> Iterator[Batch]:
+    """Further draws of the problem's own inputs."""
+    return (extra.draw(1) for _ in range(1 if extra.streams or extra.are_costly else FURTHER))
 
 
 def _beyond(extra: CallRunner, usual: Batch) -> Iterator[Batch]:
@@ -302,12 +312,12 @@ def _beyond(extra: CallRunner, usual: Batch) -> Iterator[Batch]:
 
 
 def _stays_right_beyond(emptied: CallRunner, whole: CallRunner) -> bool:
-    """Test whether a process without kernels (`emptied`) is right on inputs beyond the usual ones,
-    as far as the candidate itself (`whole`) is right on them.
+    """Test whether a process without kernels (`emptied`) is right on further inputs and on some
+    beyond the usual ones, as far as the candidate itself (`whole`) is right on them.
     """
     return all(
         passes(emptied, batch) or not is_right(whole, AblationMode.HONEST, batch)
-        for batch in _beyond(whole, whole.draw(1))
+        for batch in chain(_further(whole), _beyond(whole, whole.draw(1)))
     )
 
 
