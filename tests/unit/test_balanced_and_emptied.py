@@ -145,3 +145,26 @@ def test_of_large_problems_products_are_examined(
     monkeypatch.setattr(reaching_inputs, "LARGEST_PRODUCTS", most)
     plan = _planned(lambda a, b: torch.relu(a @ b), torch.rand(8, 16), torch.rand(16, 8))
     assert plan == Plan(balanced=frozenset(balanced))
+
+
+def test_only_inputs_that_exp_needs_to_overflow_are_scaled() -> None:
+    def gates(x: torch.Tensor, rate: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        return state * torch.exp(-rate.exp() * functional.softplus(x))
+
+    inputs = [torch.randn(64, 8), torch.randn(8), torch.randn(64, 8)]
+    plan = _planned(gates, *inputs)
+    assert plan.scaling is not None
+    assert plan.scaling.kept == {1, 2}
+    x, rate, state = planned_inputs.applied(Variant.REACHING, plan, inputs)
+    assert float(x.amax()) > 88
+    assert torch.equal(rate, inputs[1])
+    assert torch.equal(state, inputs[2])
+
+
+def test_both_factors_of_a_softmax_are_scaled_where_one_is_too_small() -> None:
+    torch.manual_seed(0)
+    plan = _planned(
+        lambda q, k, v: torch.softmax(q @ k.T, -1) @ v, *(torch.randn(16, 8) for _ in range(3))
+    )
+    assert plan.scaling is not None
+    assert plan.scaling.kept == {2}

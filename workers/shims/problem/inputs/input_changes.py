@@ -45,6 +45,8 @@ class Scaling:
     """True if the largest elements of the other rows are scaled as well: a softmax overflows
     where they lie outside of the part that a candidate looks at.
     """
+    kept: frozenset[int] = frozenset()
+    """Inputs that are not scaled, by index among the leaves."""
 
 
 def changed(inputs: list[Any], some: Collection[int], change: Callable[[Any], Any]) -> list[Any]:
@@ -241,7 +243,9 @@ def scaled(inputs: list[Any], how: Scaling) -> list[Any]:
     """The inputs with every second row of each tensor scaled, from the first row on,
     or scattered elements.
     """
-    return redrawn_inputs.with_leaves(inputs, [_with_scaled(x, how) for x in layout.values(inputs)])
+    leaves = enumerate(layout.values(inputs))
+    changed = [x if at in how.kept else _with_scaled(x, how) for at, x in leaves]
+    return redrawn_inputs.with_leaves(inputs, changed)
 
 
 def _with_scaled(x: Any, how: Scaling) -> Any:

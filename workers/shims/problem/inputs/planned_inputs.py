@@ -159,9 +159,11 @@ def _partly(how: Plan, inputs: list[Any]) -> list[Any]:
     if Variant.STRETCHED in how.iterated:
         stretching = functools.partial(iterated_inputs.stretched_in_part, factor=how.stretch)
         inputs = input_changes.changed(inputs, some, stretching)
-    for change, whole in () if how.scaling is None else input_changes.scalings_of_rows(how.scaling):
-        in_few = functools.partial(_in_few_rows, change=change, whole=whole)
-        inputs = input_changes.changed(inputs, some, in_few)
+    if how.scaling is not None:
+        some = [at for at in some if at not in how.scaling.kept]
+        for change, whole in input_changes.scalings_of_rows(how.scaling):
+            in_few = functools.partial(_in_few_rows, change=change, whole=whole)
+            inputs = input_changes.changed(inputs, some, in_few)
     return input_changes.with_named(inputs, how.named, in_part=True)
 
 

@@ -88,6 +88,9 @@ LARGEST_PRODUCTS = 1 << 31
 ONE_SIDED_FACTORS = (8.0, 64.0)
 """Factors that are tried for operators that treat both signs differently, on values of one sign."""
 
+MOST_INPUTS = 12
+"""Number of inputs up to which those are found that exp needs to overflow, by a call for each."""
+
 UNANIMOUS_FACTORS = (64.0, 4096.0)
 """Factors that are tried for comparisons of two tensors of which one is larger everywhere."""
 
@@ -214,8 +217,30 @@ def _scaling(model: Any, inputs: list[Any], missed: Limits) -> Scaling | None:
         if improving_changes.are_changed(scaled, inputs) and improving_changes.reaches(
             model, scaled, lambda now: _reach_more(now, missed)
         ):
-            return how
+            return _of_few_inputs(model, inputs, missed, how) if how.scales_peaks else how
     return None
+
+
+def _of_few_inputs(model: Any, inputs: list[Any], missed: Limits, how: Scaling) -> Scaling:
+    """The change `how`, with which exp overflows, without the inputs that it does not need: an
+    input that is computed with elsewhere, such as the logarithm of a rate, need not bear a factor
+    of a hundred.
+    """
+    floats = [at for at, x in enumerate(layout.values(inputs)) if input_changes.is_float(x)]
+    if not 1 < len(floats) <= MOST_INPUTS:
+        return how
+    left = [len(missed.overflows)]
+
+    def is_as_good(now: Limits) -> bool:
+        left.append(len(now.overflows))
+        return left[-1] <= min(left)
+
+    improving_changes.reaches(model, input_changes.scaled(inputs, how), is_as_good)
+    for at in floats:
+        fewer = replace(how, kept=how.kept | {at})
+        if improving_changes.reaches(model, input_changes.scaled(inputs, fewer), is_as_good):
+            how = fewer
+    return how
 
 
 def _reach_more(now: Limits, before: Limits) -> bool:
