@@ -362,3 +362,16 @@ def test_nan_and_infinities_are_the_same_at_the_same_places_only() -> None:
         got[0, place] = value
         assert not output_errors.same_nonfinite(got, own), place
     assert output_errors.same_nonfinite(torch.ones(1, 4).int(), torch.zeros(1, 4).int())
+
+
+def test_an_answer_that_is_nan_in_places_is_no_measure_unless_usual_ones_are() -> None:
+    usual = torch.randn(64, dtype=torch.float64)
+    partly, infinite = usual.clone(), usual.clone()
+    partly[3], infinite[3] = torch.nan, -torch.inf
+    unusual = torch.stack([usual, partly, infinite])
+    of_numbers, of_nan = (
+        usual_answers.answer_size(each.float()[None], each[None]) for each in (usual, partly)
+    )
+    said = usual_answers.objections(unusual.float(), unusual, of_numbers)
+    assert said == ["", usual_answers.NOT_A_NUMBER, ""]
+    assert usual_answers.objections(unusual.float(), unusual, of_nan) == ["", "", ""]

@@ -19,6 +19,8 @@ SURVIVES = 10.0
 FADED, EXPLODED = 1e-3, 1e3
 """See `objections`."""
 
+NOT_A_NUMBER = "the reference's answer is NaN in places, on the problem's own inputs nowhere"
+
 VANISHED = 1e-9
 """Size of an answer that says nothing in any case, in multiples of the usual one."""
 
@@ -31,14 +33,17 @@ class AnswerSize:
     """Root mean square of the expected output."""
     error: float
     """Relative L2 error of the reference in its own precision; 0 where it is exact by its type."""
+    has_nan: bool = False
+    """True if some elements of the expected output are NaN."""
 
 
 def answer_size(values: torch.Tensor, expected: torch.Tensor) -> AnswerSize:
     """Size and error of one call's output; both arguments (1, elements)."""
     if not (values.is_floating_point() or values.is_complex()):
         return AnswerSize(rms=0.0, error=0.0)
-    [(error, _, _, rms)] = error_rows((values, expected), more=[root_mean_square(expected)])
-    return AnswerSize(rms=rms, error=finite(error))
+    more = [root_mean_square(expected), _has_nan(expected)]
+    [(error, _, _, rms, has_nan)] = error_rows((values, expected), more=more)
+    return AnswerSize(rms=rms, error=finite(error), has_nan=bool(has_nan))
 
 
 def objections(
@@ -54,18 +59,25 @@ def objections(
 
     The reference's own precision must be about as accurate as on usual inputs, and its answer of
     the same order of magnitude: relative to a vanished answer every rounding error is large, and an
-    exploded one belongs to another problem.  `baseline`, `expected`: (calls, elements) of unusual
-    calls; `before`: the same output of a usual call; `ceiling`,
-    `floor`: limit the size of answers above, and below.
+    exploded one belongs to another problem.  NaN where a usual answer has none comes of a division
+    by zero on the way, of which comparisons make one number in the reference and another in a
+    kernel.  `baseline`, `expected`: (calls, elements) of unusual calls; `before`: the same output
+    of a usual call; `ceiling`, `floor`: limit the size of answers above, and below.
     """
     if not (baseline.is_floating_point() or baseline.is_complex()):
         return [""] * len(baseline)
     least_error = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]
     limit = SURVIVES * max(before.error, least_error / CLOSE[0])
-    table = error_rows((baseline, expected), more=[root_mean_square(expected)])
+    more = [root_mean_square(expected), _has_nan(expected)]
+    table = error_rows((baseline, expected), more=more)
     most = _most(before, ceiling=ceiling)
     sizes = ((FADED if floor else VANISHED) * before.rms, most)
-    return [_objection(bad, l2, limit, here, before.rms, sizes) for l2, _, bad, here in table]
+    return [
+        NOT_A_NUMBER
+        if nan and not before.has_nan
+        else _objection(bad, l2, limit, here, before.rms, sizes)
+        for l2, _, bad, here, nan in table
+    ]
 
 
 def looks_usual(own: torch.Tensor, before: AnswerSize, *, ceiling: bool = True) -> bool:
@@ -105,6 +117,12 @@ def _objection(
             f"the reference's answer is {times:.1e} times as large as on the problem's own inputs"
         )
     return ""
+
+
+def _has_nan(values: torch.Tensor) -> torch.Tensor:
+    """Per call, 1 if an element is NaN: then the norm is, and not if some are infinite."""
+    norm: torch.Tensor = torch.linalg.vector_norm(values, dim=1)
+    return norm.isnan()
 
 
 def root_mean_square(values: torch.Tensor) -> torch.Tensor:
