@@ -1,14 +1,16 @@
 """FLOPs are torch's own count, without its compiler."""
 
 import json
+import math
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 
 import pytest
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from workers.backends.recording.library_work import OPERATOR_BYTES
 from workers.protocol.reference_work import ReferenceWork
@@ -29,6 +31,18 @@ def test_the_same_as_torch_counts() -> None:
     with torch.no_grad(), FlopCounterMode(display=False) as theirs:
         work()
     assert ours.total == theirs.get_total_flops() > 0
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_count_their_matrices_at_each_step(kind: Callable[..., nn.Module]) -> None:
+    layers, x = kind(32, 48, 2, bidirectional=True), torch.randn(10, 4, 32)
+    weights = [each.shape for each in layers.parameters()]
+    flops = 2 * 10 * 4 * sum(math.prod(shape) for shape in weights if len(shape) == 2)
+    with torch.no_grad(), FlopCounter() as counter:
+        layers(x)
+    assert counter.total == flops
+    of_cudnn = flop_registry[torch.ops.aten._cudnn_rnn]
+    assert of_cudnn(x, list(layers.parameters()), 4, None, out_val=(x,)) == flops
 
 
 def test_products_are_listed_and_all_else_is_weighed() -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import flop_registry
+from torch.utils.flop_counter import flop_registry, register_flop_formula
 
 CONVOLUTION = "aten::convolution"
 
@@ -44,6 +44,23 @@ WITHIN = frozenset(
     }
 )
 """Operators that compute a product inside one of them; `add_` adds a convolution's bias."""
+
+
+@register_flop_formula(torch.ops.aten._cudnn_rnn)
+def _of_recurrent_layers(
+    values: Sequence[int], weights: Sequence[Sequence[int]], *_: Any, **__: Any
+) -> int:
+    """FLOPs of recurrent layers by the shapes of their inputs and weights: at each step of each
+    sequence every matrix is multiplied by a vector.  PyTorch has no formula for them.
+    """
+    matrices = sum(math.prod(each) for each in weights if len(each) == 2)
+    return 2 * math.prod(values[:-1]) * matrices
+
+
+@register_flop_formula(torch.ops.aten.mkldnn_rnn_layer)
+def _of_recurrent_layer(values: Sequence[int], *weights: Any, **_: Any) -> int:
+    """FLOPs of one layer in one direction, whose two matrices come first."""
+    return int(_of_recurrent_layers(values, weights[:2]))
 
 
 def of_call(func: Any, args: Any, kwargs: Any, result: Any) -> int:
