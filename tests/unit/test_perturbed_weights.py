@@ -323,6 +323,7 @@ def test_steps_that_a_recurrence_forgets_count_with_other_rates(
 GATED = """
 import torch
 from torch import nn
+from torch.nn.functional import normalize
 
 class Model(nn.Module):
     def __init__(self):
@@ -339,6 +340,9 @@ def get_inputs():
 CLOSED, OPENED = "-torch.rand(8) - 0.1", "torch.rand(8) + 0.1"
 
 
+FAR_BELOW, ONE_OPEN = "-8 * torch.rand(8) - 24", "torch.cat([torch.zeros(1), -torch.rand(7) - 20])"
+
+
 @pytest.mark.parametrize(
     ("gate", "opening", "other", "right"),
     [
@@ -348,13 +352,28 @@ CLOSED, OPENED = "-torch.rand(8) - 0.1", "torch.rand(8) + 0.1"
         (OPENED, "self.gate.abs()", "self.gate", False),
         (CLOSED, "torch.relu(self.gate)", "self.gate.clamp(min=0)", True),
         (OPENED, "self.gate.relu().sqrt() / self.gate.abs().sqrt()", "1.0", False),
-        # Both signs give no number: nearer values are used, and those are right.
-        (OPENED, "1 / torch.relu(self.gate)", "1 / self.gate", True),
+        # Both signs give no number.
+        (OPENED, "1 / torch.relu(self.gate)", "1 / self.gate", None),
         # No operator tells the signs apart.
         (OPENED, "self.gate", "self.gate.abs()", None),
+        # Functions that vanish far below zero, for all gates or for some.
+        (FAR_BELOW, "torch.sigmoid(self.gate)", "0.0", False),
+        (FAR_BELOW, "torch.exp(self.gate)", "0.0", False),
+        (ONE_OPEN, "torch.sigmoid(self.gate)", "0.5 * (torch.arange(8) == 0)", False),
+        (ONE_OPEN, "torch.softmax(self.gate, 0)", "(torch.arange(8) == 0)", False),
+        (FAR_BELOW, "torch.sigmoid(self.gate)", "1 / (1 + torch.exp(-self.gate))", True),
+        (CLOSED, "torch.sigmoid(self.gate)", "1 / (1 + torch.exp(-self.gate))", None),
+        # Limits of numbers that follow from weights.
+        (OPENED, "self.gate.exp().clamp(max=100.0)", "self.gate.exp()", False),
+        ("torch.tensor(2.6)", "self.gate.exp().clamp(max=100.0)", "self.gate.exp()", False),
+        (OPENED, "self.gate.exp().clamp(max=100.0)", "self.gate.clamp(max=4.6051702).exp()", True),
+        # Operators that change nothing.
+        ("torch.randn(8) / 8", "self.gate.clamp(-2.0, 2.0)", "self.gate", False),
+        ("normalize(torch.randn(8), dim=0)", "normalize(self.gate, dim=0)", "self.gate", False),
+        ("torch.rand(8).softmax(0)", "self.gate / self.gate.sum()", "self.gate", False),
     ],
 )
-def test_gates_of_one_sign_are_set_to_both(
+def test_gates_receive_values_that_operators_tell_apart(
     tmp_path: Path, gate: str, opening: str, other: str, right: bool | None
 ) -> None:
     code = GATED.replace("GATE", gate)
@@ -364,7 +383,6 @@ def test_gates_of_one_sign_are_set_to_both(
         source=code.replace("OPEN", other).replace("Model", "ModelNew"),
         returned="",
     )
-    assert benchmark.spec.one_sided == (() if right is None else ("gate",))
-    assert benchmark.spec.constants == benchmark.spec.one_sided
+    assert set(benchmark.spec.telling) == (set() if right is None else {"gate"})
     if right is not None:
         assert benchmark.reweigh().still_correct is right

@@ -107,6 +107,13 @@ def _recurrent(found: Any, parameters: dict[str, Any]) -> dict[str, int | None]:
     }
 
 
+def _telling(found: Any, parameters: dict[str, Any]) -> dict[str, float]:
+    named = {str(name): float(factor) for name, factor in found.items() if str(name) in parameters}
+    if not all(factor and math.isfinite(factor) for factor in named.values()):
+        raise UnsupportedError(f"not factors on parameters: {str(named)[:80]}")
+    return named
+
+
 def _compared(fields: dict[str, Any]) -> tuple[int, ...]:
     inputs = list(leaves(check(fields["inputs"])))
     found = tuple(int(index) for index in fields["compared_inputs"])
@@ -162,9 +169,9 @@ class ProblemSpec:
     """Parameters used in every step of an iteration, whatever their values: matrices, with the row
     or column from which on they take a state; factors that say how much of it a step keeps: None.
     """
-    one_sided: tuple[str, ...] = ()
-    """Parameters of one sign from which alone an operator that treats both signs differently takes
-    its values.
+    telling: dict[str, float] = field(default_factory=dict)
+    """Parameters on which operators miss limits, vanish or change nothing, and the factor with
+    which they do less so (workers/shims/problem/telling_weights.py).
     """
     call_us: float = 0.0
     """Least time of a call of the reference, in microseconds, when the problem was described."""
@@ -218,7 +225,7 @@ class ProblemSpec:
                 :MAX_CONSTANTS
             ],
             recurrent=_recurrent(fields["recurrent"], parameters),
-            one_sided=tuple(name for name in map(str, fields["one_sided"]) if name in parameters),
+            telling=_telling(fields["telling"], parameters),
             call_us=_microseconds(fields["call_us"]),
             work=ReferenceWork.checked(fields["work"]),
             peaks=Peaks.checked(fields["peaks"]),

@@ -14,8 +14,10 @@ orthogonal ones, which preserve it; and parameters by which every step multiplie
 from which it finds such factors, by others of all sizes, with some of which the state lasts: roots
 of values below one, and numbers beside others.
 
-A gate of one sign may keep a branch closed, or leave a clamp of the gate without effect.  So where
-the reference's operators tell the signs of such a parameter apart, a half of it changes its sign.
+A gate of one sign, or far below zero, may keep a branch closed; a clamp of weights within its
+limits has no effect, and neither has the norm of rows of unit length.  Such a parameter receives
+values that reach the limit, open the gate or lack the trait
+(workers/shims/problem/telling_weights.py).
 
 A reference may work on its weights alone, by a spectral norm, say.  A candidate that keeps the
 result of its first call is right until they are trained; where that is a good part of the work, its
@@ -230,13 +232,13 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
 def _usable_answers(
     context: EvaluationContext, extra: CallRunner, names: tuple[str, ...], seed: bytes
 ) -> Batch:
-    """One input set with answers to other weights: such that states last and gates are both open
-    and closed, if the reference is accurate with them, else nearer ones.  Raises
+    """One input set with answers to other weights: such that states last and limits are reached, if
+    the reference is accurate with them, else nearer ones.  Raises
     ReferenceFailedError, _UnusableWeightsError.
     """
     runner, spec = context.runner, context.spec
     factors = {name for name, place in spec.recurrent.items() if place is None}
-    if not factors.union(spec.one_sided).isdisjoint(names):
+    if not factors.union(spec.telling).isdisjoint(names):
         region = runner.arena.parameters
         weights = runner.reference.prefix[region.start : region.stop]
         before = weights.clone()

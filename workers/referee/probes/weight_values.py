@@ -7,14 +7,10 @@ from collections.abc import Iterator
 
 import torch
 
-from workers.protocol import layout, problem_spec
+from workers.protocol import layout, moved_weights, problem_spec
+from workers.protocol.moved_weights import SPREAD
 from workers.referee.processes.process_session import synchronize
 from workers.referee.session.call_runner import CallRunner
-
-SPREAD = 0.2
-"""Standard deviation of the values that replace zeros, and of the logarithm of the factor on other
-values.  It moves a norm's answer by a fifth.
-"""
 
 SMALL = problem_spec.SMALL_CONSTANT
 """Values up to which a parameter is replaced as zeros are: a scale of 1e-6 hides its layer."""
@@ -62,8 +58,8 @@ def redraw(
     telling: bool = False,
 ) -> None:
     """Write other values for these parameters into both arenas.  `larger`: values that differ in
-    size as well, and no orthogonal ones; `telling`: factors with which a state lasts, and both
-    signs where the reference tells them apart.
+    size as well, and no orthogonal ones; `telling`: factors with which a state lasts, and values
+    that the reference's operators tell apart.
     """
     reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
     generator = _generator(reference_memory.device, seed)
@@ -79,9 +75,9 @@ def redraw(
             redrawn = _orthogonal(values, leaf["shape"], place, generator)
         elif name in spec.recurrent and telling:
             redrawn = _lasting(values, noise)
-        elif name in spec.one_sided and telling:
-            redrawn = _of_both_signs(redrawn, generator)
-        values.copy_(redrawn)
+        elif name in spec.telling and telling:
+            redrawn = moved_weights.moved(values, spec.telling[name], generator)
+        values.copy_(moved_weights.in_order(values, redrawn))
         candidate_memory[span].copy_(reference_memory[span])
     synchronize(reference_memory.device)
 
@@ -210,9 +206,3 @@ def _lasting(values: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
     if bool(((values > 0) & (values < 1)).all()):
         return values.pow(ROOT)
     return values + noise * (LASTING / SPREAD)
-
-
-def _of_both_signs(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Values of which a half, one at least, have the other sign."""
-    order = torch.randperm(len(values), generator=generator, device=values.device)
-    return torch.where(order < (len(values) + 1) // 2, -values, values)

@@ -4,9 +4,10 @@ model is constructed.
 Examples are a norm's weight and bias, the gate of a branch that is closed at first, and a
 recurrence that keeps its state at first; also the running statistics of a norm, a layer that starts
 as a copy of another or as its transpose, a matrix with orthonormal or repeated rows or columns,
-weights that are all faint, and the lengths of the rows of another (weight normalisation).  A
-candidate that omits them is right until the model is trained.  Determined in the reference's
-process, once for each problem.
+weights that are all faint, the lengths of the rows of another (weight normalisation), and numbers
+at regular steps, symmetric matrices, bands and triangles (regular_weights.py).  A candidate that
+omits them, or computes them from fewer numbers, is right until the model is trained.  Determined in
+the reference's process, once for each problem.
 
 A buffer that a checkpoint holds counts if all of its elements are zero, or if it has a factor of
 one for each channel: it has no effect until other values are loaded (a frozen norm, a bias by
@@ -26,6 +27,7 @@ import torch
 from torch.nn.modules.batchnorm import _NormBase
 
 from workers.protocol.problem_spec import MAX_CONSTANTS, SMALL_CONSTANT
+from workers.shims.problem import regular_weights
 
 FAINT_VECTOR = 1e-4
 """SMALL_CONSTANT of a vector, such as a bias, which torch initialises by the number of inputs."""
@@ -61,8 +63,8 @@ class Uses(NamedTuple):
     has_gates: bool = False
     """True if the model multiplies by a single zero."""
     on_weights: tuple[str, ...] = ()
-    """Names of the parameters on which much work is done without the inputs, and of those that have
-    one sign where an operator tells both apart.
+    """Names of the parameters on which much work is done without the inputs, and of those on which
+    operators miss a limit, vanish or change nothing.
     """
 
 
@@ -95,7 +97,9 @@ def of(model: Any, ignored: Collection[str] = (), uses: Uses = NO_USES) -> tuple
         for name, parameter in model.named_parameters()
         if name in found.keys() - constant
     }
-    follow = (*_copies(others), *_related(others, frozen))
+    trained = {name: each.detach() for name, each in others.items() if name not in frozen}
+    regular = (name for name, each in trained.items() if regular_weights.is_regular(each))
+    follow = (*_copies(others), *_related(others, frozen), *regular)
     shown = (*(name for name in found if name in constant), *follow)
     names = dict.fromkeys((*shown, *uses.recurrent, *uses.on_weights))
     return tuple([name for name in names if name not in ignored][:MAX_CONSTANTS])

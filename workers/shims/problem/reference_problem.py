@@ -28,6 +28,7 @@ from workers.shims.problem import (
     model_checks,
     problem_forms,
     seeding,
+    telling_weights,
 )
 from workers.shims.problem.answers import (
     best_truth,
@@ -50,10 +51,8 @@ Found = TypeVar("Found")
 Answer = Callable[[Any, list[Any]], Any]
 """Function that calls a model on inputs and gives the whole answer (changed_inputs.py)."""
 
-WATCHED_S = 3.0
-"""Time limit in seconds for a call with recorded operators: 10,000 operators.  Recurrent
-networks of 512 steps have 30,000 (KernelBench 3/35 to 3/42).
-"""
+WATCHED_S = 10.0
+"""Limit in processor seconds for a call with recorded operators: 100,000 operators."""
 
 
 class Problem:
@@ -262,7 +261,7 @@ class Problem:
     def _watched(
         self, model: Any, inputs: list[Any]
     ) -> tuple[dict[str, Any], set[str], constant_parameters.Uses]:
-        """`work`, `operators`, `recurrent` and `one_sided` of one call, empty if the model does not
+        """`work`, `operators`, `recurrent` and `telling` of one call, empty if the model does not
         run under dispatch modes; places of its products; and the uses of weights that do not show.
         """
         iterations, gates = Iterations(model, layout.values(inputs)), ClosedGates()
@@ -285,8 +284,9 @@ class Problem:
         work = replace(counter.work, tail_bytes=counter.tail_bytes(outputs), on_weights=on_weights)
         recurrent = dict.fromkeys(weights.decays()) | iterations.recurrent_places(model)
         found: dict[str, Any] = {"work": work, "operators": operators, "recurrent": recurrent}
-        uses = constant_parameters.Uses(recurrent, gates.found, (*on_weights, *weights.one_sided))
-        return found | {"one_sided": tuple(weights.one_sided)}, counter.places, uses
+        telling = telling_weights.factors(model, inputs, weights.missed)
+        uses = constant_parameters.Uses(recurrent, gates.found, (*on_weights, *telling))
+        return found | {"telling": telling}, counter.places, uses
 
     def _error_in_tf32(
         self, model: Any, given: Callable[[], list[Any]], rows: int | None, places: set[str]

@@ -126,12 +126,12 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         name = func._schema.name
         for look in (
-            self._look_at_limits,
+            self.look_at_limits,
             self._look_at_values,
             self._look_at_exponentials,
             self._look_at_products,
         ):
-            self._guarded(look, name, args, kwargs)
+            self.guarded(look, name, args, kwargs)
         found = func(*args, **kwargs)
         for note in (
             self.integers.note,
@@ -141,10 +141,10 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self._note_extremes,
             self._note_choices,
         ):
-            self._guarded(note, name, args, kwargs, found)
+            self.guarded(note, name, args, kwargs, found)
         return found
 
-    def _guarded(self, look: Callable[..., None], name: str, *more: Any) -> None:
+    def guarded(self, look: Callable[..., None], name: str, *more: Any) -> None:
         """Let one observer look at an operator; note its error, so that the others go on."""
         try:
             look(name, *more)
@@ -180,7 +180,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         if name == "aten::sort" and args[0].numel() > 1:
             self.already_sorted += torch.equal(found[0], args[0])
 
-    def _look_at_limits(self, name: str, args: Any, kwargs: Any) -> None:
+    def look_at_limits(self, name: str, args: Any, kwargs: Any) -> None:
         """Look at the limits of an operator that has some."""
         if name in limited_operators.ROUNDINGS or kwargs.get("rounding_mode"):
             self._look(args[0], 0.0)

@@ -8,9 +8,9 @@ changes these weights in place and calls the same model again
 Below that part a candidate may prepare its weights in the first call, as packing them does.
 
 Parameters that set how long a recurrence remembers are found, too: its state is multiplied by the
-same numbers in every step, and these follow from parameters alone.  So are those of one sign where
-an operator tells positive from negative: the gates of branches that a clamp closes until training
-opens them, say.
+same numbers in every step, and these follow from parameters alone.  So are those on which operators
+miss a limit, vanish or change nothing (weight_limits.py): the gates of branches that a clamp closes
+until training opens them, say.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from workers.backends.recording import library_work
 from workers.backends.support.dispatch_mode import Watching, written
 from workers.shims.problem.inputs.iterated_inputs import LEAST_REPEATS
-from workers.shims.problem.observers import limited_operators
+from workers.shims.problem.observers import weight_limits
 
 SHARE = 0.1
 """Least share of a call's modelled work, as for a kernel of a candidate's own to count as work."""
@@ -50,10 +50,8 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         """Multiplications of tensors that follow from inputs by others that follow from a
         parameter alone.
         """
-        self.one_sided: dict[str, None] = {}
-        """Parameters from which alone values of one sign follow, where an operator treats both
-        signs differently.
-        """
+        self.missed: Counter[str] = Counter()
+        """What operators on values that follow from a parameter alone miss (weight_limits.py)."""
         self._names: Any = WeakIdKeyDictionary()
         """Tensors that follow from parameters alone, and the names of these."""
         self._given: Any = WeakIdKeyDictionary()
@@ -81,10 +79,13 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         taken = library_work.tensors([*args, *kwargs.values()])
         is_given = any(each in self._given for each in taken)
         names = dict.fromkeys(name for each in taken for name in self._names.get(each, ()))
-        if names and not is_given and _misses_a_sign(func._schema.name, args, kwargs):
-            self.one_sided |= names
+        is_alone = bool(names) and not is_given
+        missed = weight_limits.missed_before(func._schema.name, args, kwargs) if is_alone else 0
         result = func(*args, **kwargs)
-        if names and not is_given and (work := library_work.work_of(func, args, kwargs, result)):
+        if is_alone:
+            missed += weight_limits.missed_after(func._schema.name, args, kwargs, result)
+            self.missed.update(dict.fromkeys(names, missed) if missed else ())
+        if is_alone and (work := library_work.work_of(func, args, kwargs, result)):
             self._alone += work
             self._used |= names
         if names and is_given and func._schema.name in _FACTORS:
@@ -95,14 +96,3 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
             elif names:
                 self._names[made] = tuple(names)
         return result
-
-
-def _misses_a_sign(name: str, args: Any, kwargs: Any) -> bool:
-    """Test whether an operator that treats both signs differently takes values of one alone."""
-    limits = (each for each in [*args[1:3], *kwargs.values()] if type(each) in (int, float))
-    with_zero = name in limited_operators.COMPARES | limited_operators.CLAMPS and 0 in limits
-    values = args[0] if args and (with_zero or name in limited_operators.SIGNS) else None
-    if not isinstance(values, torch.Tensor) or not values.is_floating_point() or values.numel() < 1:
-        return False
-    lowest, highest = torch.aminmax(values.detach().float())
-    return bool((lowest >= 0) | (highest <= 0))
