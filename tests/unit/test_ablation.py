@@ -9,8 +9,9 @@ import torch
 
 from app.domain.source import source_ablation
 from workers.backends import triton
-from workers.backends.recording import recorder as recording
-from workers.backends.recording.recorder import Recorder, copy_first
+from workers.backends.recording import written_values
+from workers.backends.recording.recorder import Recorder
+from workers.backends.recording.scaled_copies import copy_first
 from workers.protocol import control_channel
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch
@@ -111,7 +112,7 @@ def test_what_a_launch_wrote_is_replayed_and_nothing_else() -> None:
 
 
 def test_too_much_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "KEPT_BYTES", 15)
+    monkeypatch.setattr(written_values, "KEPT_BYTES", 15)
     recorder, target = Recorder(), torch.zeros(4)
     recorder.substitute(AblationMode.KEEP)
     _launch(recorder, lambda: target.fill_(7), target)
@@ -120,6 +121,33 @@ def test_too_much_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     target.zero_()
     _launch(recorder, lambda: pytest.fail("ran"), target)
     assert not target.any()
+
+
+def test_what_a_launch_only_reads_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, targets = torch.ones(100), (torch.zeros(4), torch.zeros(4))
+    monkeypatch.setattr(written_values, "KEPT_BYTES", source.nbytes + 3 * targets[0].nbytes)
+    recorder = Recorder()
+    recorder.substitute(AblationMode.KEEP)
+    for target in targets:
+        _launch(recorder, lambda to=target: to.fill_(7), source, source, target)  # type: ignore[misc]
+        target.zero_()
+    recorder.substitute(AblationMode.REPLAY)
+    for target in targets:
+        _launch(recorder, lambda: pytest.fail("ran"), source, source, target)
+        assert target.tolist() == [7, 7, 7, 7]
+
+
+def test_launches_after_too_large_a_one_are_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written_values, "KEPT_BYTES", 100)
+    recorder, large, small = Recorder(), torch.zeros(100), torch.zeros(4)
+    recorder.substitute(AblationMode.KEEP)
+    _launch(recorder, lambda: large.fill_(7), large)
+    _launch(recorder, lambda: small.fill_(7), small)
+    recorder.substitute(AblationMode.REPLAY)
+    small.zero_()
+    _launch(recorder, lambda: pytest.fail("ran"), large)
+    _launch(recorder, lambda: pytest.fail("ran"), small)
+    assert small.tolist() == [7, 7, 7, 7]
 
 
 def test_a_recorder_counts_what_it_does_not_run() -> None:

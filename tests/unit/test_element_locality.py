@@ -111,6 +111,9 @@ def _is_mapped(library: Callable[[torch.Tensor], torch.Tensor], kernel: Kernel) 
             False,
         ),
         (lambda x: x.T.contiguous(), lambda y, _, out: out.copy_(y.T.exp()), False),
+        (lambda x: 0.5 * x, lambda y, x, out: out.copy_((y.flip(0) * x).exp()), False),
+        (lambda x: x - x.max(), lambda y, x, out: out.copy_((y.flip(0) * x).exp()), True),
+        (lambda x: x * x.flip(1), lambda y, x, out: out.copy_((y.flip(0) - x).exp()), True),
     ],
 )
 def test_functions_of_a_few_elements(
@@ -178,3 +181,17 @@ def test_errors_of_a_rounding_and_equal_holes_are_no_changes() -> None:
 def test_codes_of_a_byte_are_no_offsets() -> None:
     assert not element_locality._are_offsets(torch.tensor([3, 1, 2], dtype=torch.uint8))
     assert element_locality._are_offsets(torch.tensor([1, 2, 2], dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("other", [lambda y: y, lambda y: y[:, ::2], lambda y: y.view(-1)])
+def test_a_tensor_that_is_given_twice_is_exchanged(
+    other: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    torch.manual_seed(0)
+    recorder, x, out = Recorder(), torch.randn(ROWS, COLUMNS), torch.zeros(ROWS, COLUMNS)
+    recorder.substitute(AblationMode.NOTE)
+    recorder.note_inputs([x])
+    with recorder.watching():
+        y = x.cumsum(1)
+        _launch(recorder, lambda: out.copy_(y.softmax(1)), y, other(y), out)
+    assert recorder._mapped == [False]

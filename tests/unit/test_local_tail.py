@@ -21,6 +21,7 @@ PASS_BYTES = 2 * 4 * 10 * 30
 @pytest.fixture(autouse=True)
 def _free_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library_work, "OPERATOR_BYTES", 0)
+    monkeypatch.setattr(library_work, "LAUNCH_BYTES", 0)
 
 
 def _in_place(x: torch.Tensor) -> torch.Tensor:
@@ -94,3 +95,15 @@ def test_a_loop_takes_its_time_by_its_number_of_operators(monkeypatch: pytest.Mo
     with torch.no_grad(), FlopCounter() as counter:
         torch.cat([torch.exp(row / row.sum()) for row in X.split(1)])
     assert counter.work.whole_bytes // (1 << 16) == 31
+
+
+def test_of_many_operators_most_of_the_time_is_launching_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(library_work, "LAUNCH_BYTES", 5 << 20)
+    with torch.no_grad(), FlopCounter() as counter:
+        outputs = torch.cat([torch.exp(row / row.sum()) for row in X.repeat(90, 1).split(1)])
+    launching = (2701 - library_work.MANY) * (5 << 20)
+    assert counter.work.whole_bytes == pytest.approx(launching, rel=1e-3)
+    assert counter.tail_bytes([outputs]) == pytest.approx(launching * 901 / 2701, rel=1e-3)
+    assert counter.work.elementwise_bytes == pytest.approx(launching * 902 / 2701, rel=1e-3)

@@ -36,7 +36,7 @@ def test_only_the_elements_that_a_launch_changed_are_written_again(
     target = torch.zeros(3, 4).to(dtype)
     before = written_values.copies([target], on_host=on_host)
     target[1] = torch.ones(4).to(dtype)
-    written = written_values.compared(before, written_values.copies([target], on_host=on_host))
+    written = written_values.compared(before, [target])
     target[1] = 0
     target[2] = torch.ones(4).to(dtype)
     written_values.replay(written, [target])
@@ -59,7 +59,7 @@ def test_an_expanded_and_a_transposed_tensor_are_kept_in_their_shape() -> None:
     shared, turned = torch.zeros(1, 3).expand(2, 3), torch.zeros(3, 2).t()
     before = written_values.copies([shared, turned], on_host=True)
     turned[0] = 5
-    written = written_values.compared(before, written_values.copies([shared, turned], on_host=True))
+    written = written_values.compared(before, [shared, turned])
     turned[0] = 0
     written_values.replay(written[1:], [turned])
     assert turned.tolist() == [[5, 5, 5], [0, 0, 0]]

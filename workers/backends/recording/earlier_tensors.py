@@ -26,8 +26,8 @@ from workers.backends.recording.library_work import (
     FREE,
     MOVES,
     identity,
+    of_launching,
     tensors,
-    with_launch,
     work_of,
 )
 from workers.backends.support.dispatch_mode import Watching, written
@@ -74,8 +74,7 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
         """
         super().__init__()
         self.kept: dict[int, torch.Tensor] = {}
-        self.work_bytes = 0
-        """Work of the library, as bytes that a GPU moves in the same time."""
+        self._work_bytes = self._operators = 0
         self._wanted = wanted
         self._samples: dict[int, Sample] = {}
         """By number."""
@@ -92,6 +91,11 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
         """True if the library computed with such a result."""
         self._number = 0
         self._pauses = 0
+
+    @property
+    def work_bytes(self) -> int:
+        """Work of the library, as bytes that a GPU moves in the same time."""
+        return self._work_bytes + of_launching(self._operators)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -145,7 +149,8 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
 
     def has_made(self, tensor: torch.Tensor) -> bool:
         """Test whether the library computed a tensor in this call from an input: it was neither
-        given nor only moved or filled.
+        given nor only moved or filled.  Functions of each element of one input do not count: a
+        kernel that combines them with others might as well read the input.
         """
         return identity(tensor) in self._made
 
@@ -170,25 +175,41 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
             name,
             {identity(each) for each in tensors([*args, *kwargs.values()])},
             {identity(each) for each in (*tensors([result]), *written(func, args, kwargs))},
+            prepares=self._applies_a_function(func, args, kwargs),
         )
         if name not in FREE:
-            self.work_bytes += with_launch(work_of(func, args, kwargs, result))
+            work = work_of(func, args, kwargs, result)
+            self._work_bytes += work
+            self._operators += bool(work)
             for made in tensors([result]):
                 self._note(made)
         return result
 
-    def _follow(self, name: str, taken: set[int], results: set[int]) -> None:
-        """Note which results of an operator the library computed, by addresses."""
+    def _follow(
+        self, name: str, taken: set[int], results: set[int], *, prepares: bool = False
+    ) -> None:
+        """Note which results of an operator the library computed, by addresses.  `prepares`: it
+        applies a function to each element of one tensor.
+        """
         moves, computes = name in MOVES, name not in (*FREE, *FILLS, *MOVES)
         is_derived = not self._derived.isdisjoint(taken)
         self.goes_on |= computes and not self._mapped.isdisjoint(taken)
+        makes = (computes and not prepares) or not self._made.isdisjoint(taken)
         for known, is_one in (
-            (self._made, is_derived and (computes or not self._made.isdisjoint(taken))),
+            (self._made, is_derived and makes),
             (self._mapped, moves and not self._mapped.isdisjoint(taken)),
             (self._derived, is_derived and (computes or moves)),
         ):
             known -= results - self._given
             known |= results if is_one else set()
+
+    def _applies_a_function(self, func: Any, args: Any, kwargs: Any) -> bool:
+        """Test whether each result of an operator follows from one element of the only tensor among
+        its arguments that is no constant number.
+        """
+        taken = tensors([*args, *kwargs.values()])
+        one = {id(each) for each in taken if each.dim() or self.is_derived(each)}
+        return len(one) == 1 and torch.Tag.pointwise in func.tags
 
     def _note(self, made: torch.Tensor) -> None:
         number, self._number = self._number, self._number + 1
@@ -217,14 +238,19 @@ def _sample(x: torch.Tensor) -> Sample | None:
     )
 
 
-def _some(x: torch.Tensor) -> torch.Tensor:
-    """Evenly spaced elements.  Their distance has no factor in common with the tensor's sizes: they
-    lie in all columns alike.
+def spacing(count: int, most: int) -> int:
+    """Distance of evenly spaced elements, about `most` of `count`.  It has no factor in common with
+    the tensor's sizes: they lie in all columns alike.
     """
-    step = max(1, x.numel() // SAMPLED)
-    while math.gcd(step, x.numel()) > 1:
+    step = max(1, count // most)
+    while math.gcd(step, count) > 1:
         step += 1
-    return x.reshape(-1)[::step].clone()
+    return step
+
+
+def _some(x: torch.Tensor) -> torch.Tensor:
+    """Evenly spaced elements."""
+    return x.reshape(-1)[:: spacing(x.numel(), SAMPLED)].clone()
 
 
 def _is_function(x: Sample, y: Sample) -> bool:

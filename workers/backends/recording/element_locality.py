@@ -66,8 +66,10 @@ class Launch(NamedTuple):
         """Number of the written elements that come out otherwise if `count` elements at random of
         each of these tensors have each other's values.
         """
-        for at, (tensor, old) in enumerate(zip(self.tensors, self.before, strict=True)):
-            tensor.copy_(_exchanged(old, count) if at in some else old)
+        for tensor, old in zip(self.tensors, self.before, strict=True):
+            tensor.copy_(old)
+        for at in some:  # last: another of the tensors may be in the same memory
+            self.tensors[at].copy_(_exchanged(self.before[at], count))
         self.run()
         pairs = zip(self.written, self.tensors, strict=True)
         return sum(_changes(written, tensor) for written, tensor in pairs)

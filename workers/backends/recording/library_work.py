@@ -28,11 +28,14 @@ from workers.backends.support.dispatch_mode import Watching, written
 FLOPS_PER_BYTE = 20
 """fp32 operations in the time of a byte: some 60 TFLOP/s and 3.3 TB/s on an H100."""
 
-OPERATOR_BYTES = 1 << 16
-"""Bytes that stand for one more operator in comparisons of two ways to compute an answer
-(`with_launch`): a loop over rows takes its time by its number of operators.  A launch takes as long
-as 5 MB; with so much a few operators more would tell in small problems.
+OPERATOR_BYTES, LAUNCH_BYTES = 1 << 16, 5 << 20
+"""Bytes that stand for one more operator in comparisons of two ways to compute an answer: for each,
+and for each beyond MANY.  A launch takes as long as 5 MB; with so much for all, a few operators
+more would tell in small problems.
 """
+
+MANY = 512
+"""Operators of a call from which on launching them takes most of its time: a loop over rows."""
 
 EXPORT_PASSES = 60
 """Passes that are charged for a tensor whose memory is exported: its use by numpy is not seen.  Two
@@ -339,9 +342,9 @@ def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     return modelled(sum(map(_bytes, given)) + sum(map(_bytes, outputs)), flops)
 
 
-def with_launch(work_bytes: int) -> int:
-    """Modelled bytes of an operator, with those for being one; 0 for one without work."""
-    return work_bytes + OPERATOR_BYTES if work_bytes else 0
+def of_launching(count: int) -> int:
+    """Modelled bytes for being so many operators, whatever their work is."""
+    return OPERATOR_BYTES * count + LAUNCH_BYTES * max(0, count - MANY)
 
 
 def tensors(values: Any) -> list[torch.Tensor]:

@@ -23,9 +23,6 @@ from workers.protocol.launch_records import MOST, Launch
 MAX_KERNELS = 64
 """Distinct ways of launching a kernel that are recorded."""
 
-KEPT_BYTES = 1 << 30
-"""Most bytes of launches' writes that are kept for replays."""
-
 KEEPING = (AblationMode.KEEP, AblationMode.NOTE)
 """Modes in which launches' writes are kept."""
 
@@ -271,7 +268,8 @@ class Recorder:
         self, run: Callable[[], Any], tensors: list[torch.Tensor], function: object
     ) -> Any:
         if self.ablate in (AblationMode.COPY, AblationMode.COPY_BACK):
-            copy_first(tensors if self.ablate == AblationMode.COPY else reversed(tensors))
+            is_forward = self.ablate == AblationMode.COPY
+            scaled_copies.copy_first(tensors if is_forward else reversed(tensors))
         elif self.ablate == AblationMode.REPLAY and self._replayed < len(self._kept):
             written_values.replay(self._kept[self._replayed], tensors)
             self._replayed += 1
@@ -288,25 +286,37 @@ class Recorder:
         return self.returned.get(function)
 
     def _keep(self, run: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
-        """Run a launch and keep its writes, up to KEPT_BYTES in a call."""
-        kept_bytes = self._kept_bytes + sum(tensor.nbytes for tensor in tensors)
-        if kept_bytes > KEPT_BYTES:
+        """Run a launch and keep its writes, if memory allows."""
+        sizes = {written_values.key(tensor): tensor.nbytes for tensor in tensors}
+        whole = self._kept_bytes + sum(sizes.values())
+        if whole > written_values.most_kept(tensors):
+            self._note_writes([])
             return run()
-        self._kept_bytes = kept_bytes
-        on_host = kept_bytes <= written_values.HOST_BYTES
-        before = written_values.copies(tensors, on_host=on_host)
-        result = run()
-        written = written_values.compared(before, written_values.copies(tensors, on_host=on_host))
-        self._kept.append(written)
+        before = written_values.copies(tensors, on_host=whole <= written_values.HOST_BYTES)
+        result, earlier = run(), self._earlier
+        written = written_values.compared(before, tensors)
         after, changed = [each.values for each in written], [each.changed for each in written]
-        scaled = scaled_copies.found(before, after, changed, self.inputs, self._earlier)
-        self._scaled.append(scaled)
-        launch, earlier = element_locality.Launch(run, tensors, before, written), self._earlier
-        self._mapped.append(
-            earlier is not None
-            and element_locality.is_map(launch, earlier, is_multiple=bool(scaled))
+        scaled = scaled_copies.found(before, after, changed, self.inputs, earlier)
+        launch = element_locality.Launch(run, tensors, before, written)
+        is_map = earlier is not None and element_locality.is_map(
+            launch, earlier, is_multiple=bool(scaled)
         )
+        self._note_writes(written, scaled, is_map=is_map)
         return result
+
+    def _note_writes(
+        self,
+        written: list[written_values.Written],
+        scaled: tuple[scaled_copies.Scaled, ...] = (),
+        *,
+        is_map: bool = False,
+    ) -> None:
+        """Note what a launch wrote, nothing if memory does not allow it, and what explains it."""
+        kept = written_values.kept(written)
+        self._kept_bytes += sum(x.untyped_storage().nbytes() for each in kept for x in each)
+        self._kept.append(kept)
+        self._scaled.append(scaled)
+        self._mapped.append(is_map)
 
     def profile(
         self,
@@ -379,22 +389,3 @@ class Recorder:
         host_ns = time.perf_counter_ns() - began
         whole.mark()
         return whole, host_ns
-
-
-def copy_first(arguments: Iterable[object]) -> None:
-    """Copy the first tensor's bytes into every later one of its size, or to the beginning of one
-    that is up to twice as large: the least work of a kernel (AblationMode.COPY).
-    """
-    sources: list[torch.Tensor] = []
-    for tensor in arguments:
-        if not isinstance(tensor, torch.Tensor) or not tensor.is_contiguous():
-            continue
-        source = next((each for each in sources if _fits(each, tensor)), None)
-        if source is None:
-            sources.append(tensor)
-        else:
-            tensor.flatten()[: source.numel()].copy_(source.flatten().view(tensor.dtype))
-
-
-def _fits(source: torch.Tensor, into: torch.Tensor) -> bool:
-    return source.itemsize == into.itemsize and source.numel() <= into.numel() < 2 * source.numel()

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import torch
 
-from workers.backends.recording.earlier_tensors import EarlierTensors
+from workers.backends.recording.earlier_tensors import EarlierTensors, spacing
 from workers.backends.recording.written_values import HOST_BYTES
 
 NONE_KEPT: Mapping[int, torch.Tensor] = MappingProxyType({})
@@ -139,7 +139,26 @@ def _values(tensor: torch.Tensor, most: int) -> torch.Tensor:
     flat = (
         flat.cpu() if flat.nbytes <= HOST_BYTES else flat
     )  # a strided copy is an operation of its own on the device
-    return flat[:: max(1, flat.numel() // most)].cpu().double()
+    return flat[:: spacing(flat.numel(), most)].cpu().double()
+
+
+def copy_first(arguments: Iterable[object]) -> None:
+    """Copy the first tensor's bytes into every later one of its size, or to the beginning of one
+    that is up to twice as large: the least work of a kernel (AblationMode.COPY).
+    """
+    sources: list[torch.Tensor] = []
+    for tensor in arguments:
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_contiguous():
+            continue
+        source = next((each for each in sources if _has_room(each, tensor)), None)
+        if source is None:
+            sources.append(tensor)
+        else:
+            tensor.flatten()[: source.numel()].copy_(source.flatten().view(tensor.dtype))
+
+
+def _has_room(source: torch.Tensor, into: torch.Tensor) -> bool:
+    return source.itemsize == into.itemsize and source.numel() <= into.numel() < 2 * source.numel()
 
 
 class Values:

@@ -16,6 +16,12 @@ import torch
 HOST_BYTES = 32 << 20
 """Bytes of the tensors of a call's launches up to which they are copied to the host."""
 
+KEPT_BYTES, FREE_SHARE = 3 << 29, 1 / 6
+"""Most bytes of launches' writes that are kept for replays in a call, and of the tensors of one
+launch beside them; on a GPU this share of its free memory, if that is more: a launch of which each
+result follows from a few elements takes three times as much (element_locality.py).
+"""
+
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -28,22 +34,48 @@ class Written(NamedTuple):
     """All elements after the launch, on the host or on the device."""
 
 
+def most_kept(tensors: Iterable[torch.Tensor]) -> float:
+    """Most bytes that may be kept of a call with a launch of these tensors."""
+    if not any(each.is_cuda for each in tensors):
+        return KEPT_BYTES
+    free, _ = torch.cuda.mem_get_info()
+    return max(KEPT_BYTES, FREE_SHARE * free)
+
+
 def copies(tensors: Iterable[torch.Tensor], *, on_host: bool) -> list[torch.Tensor]:
-    """Private copies of tensors."""
-    return [_copy(tensor, on_host=on_host) for tensor in tensors]
+    """Private copies of tensors: one for all that are the same elements."""
+    found: dict[object, torch.Tensor] = {}
+    for each in tensors:
+        if key(each) not in found:
+            found[key(each)] = _copy(each, on_host=on_host)
+    return [found[key(each)] for each in tensors]
 
 
-def compared(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> list[Written]:
-    """The tensors after a launch, with the elements that differ from those before;
-    the memory of all is private.
+def compared(before: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> list[Written]:
+    """The tensors after a launch, with the elements that differ from the copies made before.  A
+    tensor that did not change has its earlier copy as its values.
     """
-    return [Written(_differ(old, new), new) for old, new in zip(before, after, strict=True)]
+    return [_compared(old, tensor) for old, tensor in zip(before, tensors, strict=True)]
+
+
+def kept(written: Iterable[Written]) -> list[Written]:
+    """The same without the values of tensors that did not change."""
+    return [
+        each if each.changed.any() else each._replace(values=_nothing_like(each.values))
+        for each in written
+    ]
+
+
+def key(tensor: torch.Tensor) -> object:
+    """Key that tensors of the same elements share."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
 
 
 def replay(written: Iterable[Written], tensors: Iterable[torch.Tensor]) -> None:
     """Write the changed elements into tensors of the same shape and type; others are left alone."""
     for tensor, (changed, values) in zip(tensors, written, strict=False):
-        if tensor.shape == values.shape and tensor.dtype == values.dtype:
+        is_like = tensor.shape == values.shape and tensor.dtype == values.dtype
+        if is_like and changed.any():
             now = _copy(tensor, on_host=True) if values.device != tensor.device else tensor
             found = torch.where(changed, words(values), words(now))
             tensor.copy_(found.view(tensor.dtype))
@@ -55,6 +87,9 @@ def turned(written: Iterable[Written]) -> list[Written]:
     """
     found = []
     for changed, values in written:
+        if not changed.any():
+            found.append(Written(changed, values))
+            continue
         moved = values.clone()
         some = words(values)[changed]
         words(moved)[changed] = some.roll(1 + len(some) // 3)
@@ -65,6 +100,21 @@ def turned(written: Iterable[Written]) -> list[Written]:
 def _copy(tensor: torch.Tensor, *, on_host: bool) -> torch.Tensor:
     own = tensor.detach().resolve_conj().resolve_neg()
     return own.to("cpu", copy=True) if on_host else own.clone()
+
+
+def _compared(old: torch.Tensor, tensor: torch.Tensor) -> Written:
+    is_elsewhere = old.device != tensor.device
+    now = _copy(tensor, on_host=True) if is_elsewhere else tensor.detach()
+    now = now.resolve_conj().resolve_neg()
+    changed = _differ(old, now)
+    if not changed.any():
+        return Written(_nothing_like(changed), old)
+    return Written(changed, now if is_elsewhere else _copy(now, on_host=False))
+
+
+def _nothing_like(tensor: torch.Tensor) -> torch.Tensor:
+    """Zeros in a tensor's shape that take no memory."""
+    return tensor.new_zeros(()).expand(tensor.shape)
 
 
 def _differ(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:

@@ -30,8 +30,6 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         self.total = 0
         self.bytes = 0
         """Work of all operators, products included, in modelled bytes."""
-        self._whole_bytes = 0
-        """The same with launches (library_work.with_launch), as in the tail."""
         self.places: set[str] = set()
         """Places of all products (tf32_products.place_of)."""
         self._tail = LocalTail()
@@ -47,8 +45,8 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
             products=tuple(self._products) if len(self._products) <= MOST_PRODUCTS else (),
             rest_bytes=self._rest_bytes,
             rest_operators=self._rest_operators,
-            whole_bytes=self._whole_bytes,
-            elementwise_bytes=self._tail.all_bytes,
+            whole_bytes=self._tail.whole_bytes,
+            elementwise_bytes=self._tail.local_bytes,
         )
 
     def tail_bytes(self, outputs: Any) -> int:
@@ -64,9 +62,7 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         product = products.of_call(func, args, kwargs or {}, result)
         work = library_work.work_of(func, args, kwargs or {}, result)
         self.bytes += work
-        launched = library_work.with_launch(work)
-        self._whole_bytes += launched
-        self._tail.note(func, args, kwargs or {}, result, launched, product)
+        self._tail.note(func, args, kwargs or {}, result, work, product)
         if product:
             self._products.append(product)
         elif work:

@@ -55,11 +55,21 @@ class LocalTail:
         self._origins: dict[int, _Origin] = {}
         """By the address of a tensor's memory."""
         self._works: list[int] = []
-        """Modelled bytes of each operator."""
+        """Modelled bytes of each operator; 0 for one without work."""
         self._above: dict[int, set[int]] = {}
         """Per local operator, the local ones that made its arguments."""
-        self.all_bytes = 0
-        """Modelled bytes of all local operators."""
+        self._locals: set[int] = set()
+        """All local operators."""
+
+    @property
+    def whole_bytes(self) -> int:
+        """Modelled bytes of all operators, with those for being as many."""
+        return self._sum(range(len(self._works)))
+
+    @property
+    def local_bytes(self) -> int:
+        """The same of all local operators."""
+        return self._sum(self._locals)
 
     def note(
         self, func: Any, args: Any, kwargs: Any, result: Any, work: int, flops: int = 0
@@ -79,7 +89,7 @@ class LocalTail:
         combines = func._schema.name in READS or _combines_few(func, args, taken, size, flops)
         origin = self._origin(func, number, taken, size, combines=combines)
         if origin.last == number:
-            self.all_bytes += work
+            self._locals.add(number)
         for tensor in made:
             self._origins[library_work.identity(tensor)] = origin
 
@@ -91,7 +101,13 @@ class LocalTail:
         while new:
             found |= new
             new = set().union(*(self._above[each] for each in new)) - found
-        return sum(self._works[number] for number in found)
+        return self._sum(found)
+
+    def _sum(self, numbers: Iterable[int]) -> int:
+        """Modelled bytes of operators, with their share of those for being as many as all are."""
+        works = [self._works[number] for number in numbers if self._works[number]]
+        every = sum(map(bool, self._works))
+        return sum(works) + library_work.of_launching(every) * len(works) // max(1, every)
 
     def _of(self, tensor: torch.Tensor) -> _Origin:
         return self._origins.get(library_work.identity(tensor), _GIVEN)
