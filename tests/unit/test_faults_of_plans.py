@@ -100,3 +100,19 @@ def test_faults_are_told_with_the_variants(tmp_path: Path, monkeypatch: pytest.M
     wanted = 1 << Variant.SIGNED | 1 << Variant.NAMED
     assert slots.vary(session, 0, wanted, 1, b"") == (0, "planned: IndexError\n")
     assert slots.vary(session, 0, 0, 1, b"") == (0, "")
+
+
+def test_parts_that_the_plans_time_does_not_allow_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reaching_inputs, "PLAN_S", 0.05)
+    faults = reaching_inputs.Faults()
+
+    def endless() -> int:
+        x = torch.zeros(1)
+        while True:
+            x = x + 1
+
+    assert faults.found("first", endless, 3) == 3
+    assert faults.found("second", lambda: int(torch.ones(2).sum()), 5) == 5
+    assert list(faults) == ["TimeoutError in first", "TimeoutError in second"]

@@ -100,3 +100,14 @@ def test_some_matrices_of_a_batch_are_changed_or_all() -> None:
         seen.add(int(changed[0].sum()))
     assert {4, 8} < seen
     assert min(seen) < 4
+
+
+def test_nothing_is_tried_without_a_loop_to_cut_short() -> None:
+    calls = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        calls.append(x)
+        return torch.stack([row.cumsum(0) for row in x.split(1)])
+
+    assert telling_inputs.find(model, [torch.randn(40, 8)]) == ()
+    assert len(calls) == 2

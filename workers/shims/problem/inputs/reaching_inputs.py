@@ -38,12 +38,15 @@ from __future__ import annotations
 
 import copy
 import functools
+import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
 
+from workers.backends.support.dispatch_mode import TimeLimit
 from workers.protocol import layout
 from workers.protocol.input_variants import Variant
 from workers.protocol.reference_work import ReferenceWork
@@ -73,6 +76,11 @@ ATTEMPTS = 3
 """Factors that are tried, each four times as large as the one before."""
 
 LARGEST_FACTOR = 1e6
+
+PLAN_S, PART_S = 25.0, 12.0
+"""Processor seconds for a plan, and for one part of it.  A call of 30,000 operators takes three
+while its limits are looked at.
+"""
 
 BEYOND = 8.0
 """Multiple of a limit that scaled values reach."""
@@ -132,7 +140,7 @@ def plan(
     nothing, some = frozenset[int](), (model, inputs, missed)
     found = Plan(
         scaling=faults.found("scaling", lambda: _scaling(*some), None),
-        fixed=faults.found("redrawn", fixed, nothing),
+        fixed=faults.found("redrawn", fixed, nothing, is_limited=False),
         signed=faults.found("signed", lambda: improving_changes.signed(*some), nothing),
         named=faults.found("named", named, ()),
         unsorted=faults.found("unsorted", lambda: improving_changes.unsorted(*some), nothing),
@@ -152,14 +160,25 @@ def plan(
 
 
 class Faults(list[str]):
-    """Errors of parts of a plan: each part is found without the others."""
+    """Errors of parts of a plan: each part is found without the others, in a time of its own and
+    what is left of the plan's.
+    """
 
-    def found(self, part: str, find: Callable[[], Found], otherwise: Found) -> Found:
+    def __init__(self) -> None:
+        """Without an error; the plan's time begins."""
+        super().__init__()
+        self._until = time.process_time() + PLAN_S
+
+    def found(
+        self, part: str, find: Callable[[], Found], otherwise: Found, *, is_limited: bool = True
+    ) -> Found:
         """A part of the plan, or `otherwise` if finding it raises: the problem's code may raise
-        anything under a dispatch mode.
+        anything under a dispatch mode.  `is_limited`: in limited time, which takes such a mode.
         """
+        left_s = min(PART_S, self._until - time.process_time())
         try:
-            return find()
+            with TimeLimit(left_s) if is_limited else nullcontext():
+                return find()
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001 (see above)
