@@ -49,6 +49,7 @@ From a job to an evaluation
     probes/narrow_products.py      are products in 16 bits or TF32 where a sum hides that?
     probes/faint_terms.py          are terms left out that are a faint part of the answer?
     probes/ablation.py             does the answer depend on the candidate's kernels?
+    probes/constant_answers.py     is it the same for other inputs, where they write it?
     probes/perturbed_weights.py    does it depend on weights that are constant before training?
                                    (weight_values.py)
     probes/aot_compile.py          do the kernels compile for a GPU?  (CPU device)

@@ -34,7 +34,7 @@ def share(
 def _largest_share(got: torch.Tensor, expected: torch.Tensor, shape: tuple[int, ...]) -> float:
     if not 0 < got.numel() <= LOOKED_AT[got.device.type]:
         return 0.0
-    wrong = _are_wrong(got, expected).reshape(shape or (1,))
+    wrong = are_wrong(got, expected).reshape(shape or (1,))
     shares = [
         float(1 - wrong.transpose(0, along).flatten(1).any(dim=1).double().mean())
         if wrong.dim() > 1
@@ -44,8 +44,10 @@ def _largest_share(got: torch.Tensor, expected: torch.Tensor, shape: tuple[int, 
     return max(shares)
 
 
-def _are_wrong(got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """Per element."""
+def are_wrong(got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """Per element, whether it is off by CLOSE or more; False where none is expected to be finite.
+    Both arguments: (elements,).
+    """
     if not is_inexact(got.dtype):
         return got != expected.to(got.dtype)
     x = got.to(torch.complex128 if got.dtype.is_complex else torch.float64)

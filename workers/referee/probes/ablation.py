@@ -14,14 +14,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-import torch
-
 from app.domain.evidence import Ablation
 from app.domain.source import source_ablation
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.input_variants import Variant
 from workers.referee.comparison import kept_slices
-from workers.referee.probes import ablated_calls, few_bits
+from workers.referee.probes import ablated_calls, constant_answers, few_bits
 from workers.referee.probes.ablated_calls import Answer, is_right, passes
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.session import close_looks, first_calls
@@ -64,9 +62,6 @@ long: with two draws a fill that seldom has an effect was a decoy in one evaluat
 
 MOSTLY_KEPT = 0.5
 """Share of an answer that stays right, below which it is not looked at on other inputs."""
-
-ANSWER_ELEMENTS = 1 << 24
-"""Elements of two answers that are compared."""
 
 ASKED_CALLS = 3
 """Time that the candidate's process may take, in units of job.LAST_CALLS: two answers and their
@@ -325,25 +320,24 @@ def _are_replayable(extra: CallRunner, answers: Sequence[Answer]) -> bool:
     """Test whether the answer is right with values that the kernels wrote for other inputs, such as
     a flag or a zero that is added.
 
-    False if both inputs have the same answer, as in a fixed case: nothing is known then.
+    False if both inputs have the same answer, as in a fixed case, or have it where the kernels
+    write: nothing is known then.
     """
     kept, replayed = (
         next(answer for answer in answers if answer.mode == mode)
         for mode in (AblationMode.KEEP, AblationMode.REPLAY)
     )
-    if not (kept.right and replayed.right) or _have_one_answer(extra, kept.batch, replayed.batch):
+    if not (kept.right and replayed.right):
+        return False
+    batches = kept.batch, replayed.batch
+    if constant_answers.are_all(extra, *batches):
+        return False
+    if constant_answers.are_all_that_needs_kernels(extra, *batches):
         return False
     scaled = unusual(extra, Variant.SCALED, kept.batch)
     if scaled is not None and not is_right(extra, AblationMode.REPLAY, scaled):
         return False
     return not _matter_beyond(extra, AblationMode.REPLAY, kept.batch)
-
-
-def _have_one_answer(extra: CallRunner, usual: Batch, other: Batch) -> bool:
-    """Test whether the first calls of both batches have the same answer."""
-    kept = [leaf[0, :ANSWER_ELEMENTS].clone() for leaf in extra.truth([(usual, 0, 1)]).expected]
-    others = [leaf[0, :ANSWER_ELEMENTS] for leaf in extra.truth([(other, 0, 1)]).expected]
-    return all(map(torch.equal, kept, others))
 
 
 def _is_right_without_kernels(
