@@ -247,7 +247,7 @@ def evaluated(settings: Settings, cases: list[Case], tally: Tally) -> Iterator[R
         asked = Counter(job_ids)  # identical cases share a job
         done: dict[UUID, Row] = {}
         at = 0
-        for job_id in submit_options.over(client, job_ids, check):
+        for job_id in submit_options.over(client, set(job_ids), check):
             done[job_id] = dict(client.results([job_id])[0])
             bar.advance(task, asked[job_id])
             while at < len(cases) and job_ids[at] in done:

@@ -99,7 +99,10 @@ def start(
         if check_only:
             _planned(client, spec, path, as_json)
             return
-        with services.Generators(settings, client, spec.models, spec.device_class) as workers:
+        with (
+            services.Worker(settings, client, spec.device_class) as device,
+            services.Generators(settings, client, spec.models, device) as workers,
+        ):
             name = _started(client, spec, path.parent)
             if not wait:
                 _show(client.collection(name), as_json)

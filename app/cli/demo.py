@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -12,16 +13,14 @@ from typing import Any
 from uuid import UUID
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from app import export
 from app.cli import (
     child_processes,
     demo_collection,
     demo_run,
+    demo_table,
     errors,
-    output,
     result_text,
     services,
     submit_options,
@@ -48,8 +47,6 @@ WHERE = "correct and verdict=clean and speedup_ci_low>1.1"
 """Filter of the dataset: its rows are faster than the reference beyond chance."""
 OPTIONS: dict[str, Any] = {"timing_budget_s": zoo.TIMING_BUDGET_S, "deadline_s": zoo.DEADLINE_S}
 """Options of every evaluation."""
-FOUND_WIDTH = 90
-"""Characters of the findings that fit into a line."""
 
 
 @dataclass(kw_only=True)
@@ -145,9 +142,7 @@ def command(
         click.echo(f"starting PostgreSQL, Valkey and a worker (state in {settings.state_dir})")
         client = stack.enter_context(services.client(settings))
         worker = stack.enter_context(services.Worker(settings, client, "cpu"))
-        evaluate(client, worker, chosen, tally)
-        trajectory_id = demo_run.store(client, cases, JobOptions(**OPTIONS), worker.check)
-        collected = demo_collection.collect(client, settings, cases, OPTIONS)
+        collected, trajectory_id = evaluate_all(client, settings, worker, cases, chosen, tally)
         demo_collection.show(collected)
         folder = (
             out
@@ -164,27 +159,55 @@ def command(
     ctx.exit(_exit_code(tally, problems))
 
 
-def evaluate(client: Client, worker: services.Worker, cases: list[zoo.Case], tally: Tally) -> None:
-    """Submit all and print a line for each as it comes to its end."""
-    console = output.out()
-    handles = client.submit_many([_submission(case) for case in cases])
-    case_of = {handle.job_id: case for handle, case in zip(handles, cases, strict=True)}
-    console.print(
-        Text(
-            _columns("", "problem", "candidate", "status", "verdict", "speedup", "found"),
-            style="dim",
-        )
-    )
+def evaluate_all(
+    client: Client,
+    settings: Settings,
+    worker: services.Worker,
+    cases: dict[str, zoo.Case],
+    chosen: list[zoo.Case],
+    tally: Tally,
+) -> tuple[dict[str, Any], UUID]:
+    """Evaluate the candidates, the trajectories and a collection side by side, so that the worker
+    never waits for a model; the collection's figures and the longer trajectory's id.
+    """
+    handles = client.submit_many([_submission(case) for case in chosen])
+    case_of = {handle.job_id: case for handle, case in zip(handles, chosen, strict=True)}
+    dialogues = demo_run.begin(client, cases, JobOptions(**OPTIONS))
+    turns = sum(len(dialogue.turns) for dialogue in dialogues)
     with (
-        submit_options.withdrawn_if_interrupted(client, list(case_of)),
-        output.progress("evaluating", console) as bar,
+        demo_table.Table(len(chosen) + turns + demo_collection.ANSWERS) as table,
+        demo_collection.started(client, settings, cases, OPTIONS, worker) as collection,
     ):
-        task = bar.add_task("candidates", total=len(cases))
-        for job_id in submit_options.over(client, list(case_of), worker.check):
+        _evaluate(client, case_of, dialogues, collection, tally, table)
+        collected = collection.wait(table.collected)
+    return collected, dialogues[-1].trajectory_id
+
+
+def _evaluate(
+    client: Client,
+    case_of: Mapping[UUID, zoo.Case],
+    dialogues: Sequence[demo_run.Dialogue],
+    collection: demo_collection.Started,
+    tally: Tally,
+    table: demo_table.Table,
+) -> None:
+    """Wait for the candidates, and go on with the trajectories, with a line for each result."""
+    job_of = {dialogue: dialogue.job_id for dialogue in dialogues}
+    pending = {*case_of, *job_of.values()}
+
+    def check() -> None:
+        table.collected(collection.answered())
+
+    with submit_options.withdrawn_if_interrupted(client, pending):
+        for job_id in submit_options.over(client, pending, check):
             result = client.results([job_id])[0]
-            disagreement = tally.count(case_of[job_id], result)
-            _print_line(bar.console, case_of[job_id], result, disagreement)
-            bar.advance(task)
+            if job_id in case_of:
+                table.candidate(case_of[job_id], result, tally.count(case_of[job_id], result))
+            for dialogue in [each for each, job in job_of.items() if job == job_id]:
+                table.turn(demo_run.PROBLEM, dialogue.name, result)
+                if dialogue.answer(result):
+                    job_of[dialogue] = dialogue.job_id
+                    pending.add(dialogue.job_id)
 
 
 def dataset(client: Client, folder: Path) -> list[str]:
@@ -253,33 +276,3 @@ def _submission(case: zoo.Case) -> Submission:
         fresh=True,  # a demonstration of evaluating, not of remembering
         options=OPTIONS,
     )
-
-
-def _columns(*cells: str) -> str:
-    widths = (2, 20, 34, 14, 8, 20, 0)
-    return " ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
-
-
-def _print_line(console: Console, case: zoo.Case, result: Result, disagreement: str | None) -> None:
-    status, verdict = str(result["status"] or result["state"]), result_text.verdict(result) or "–"
-    line = Text(
-        _columns(
-            "✗" if disagreement else "✓",
-            case.problem,
-            case.name,
-            status,
-            verdict,
-            result_text.speedup(result),
-            _shortened(result_text.found(result)),
-        )
-    )
-    line.stylize("bold red" if disagreement else "green", 0, 1)
-    line.highlight_words([f" {status} "], output.STYLES.get(status, "red"))
-    line.highlight_words([f" {verdict} "], output.STYLES.get(verdict, ""))
-    console.print(line)
-    if disagreement:
-        console.print(Text(f"   {disagreement}", style="red"))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= FOUND_WIDTH else f"{text[: FOUND_WIDTH - 1]}…"

@@ -5,7 +5,9 @@ each of two sample problems.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +17,7 @@ from app.cli import output, services
 from app.cli.zoo import Case
 from app.client import Client
 from app.domain.collection.call import EndpointConfig
+from app.domain.request import ConflictError
 from app.domain.source import source_text
 from app.endpoints.scripted.behaviour import Behaviour
 from app.endpoints.scripted.process import running
@@ -24,10 +27,10 @@ from app.store.collection import endpoints
 
 ENDPOINT = "scripted"
 """Name under which the scripted server is stored."""
-POLL_S = 0.2
+POLL_S = 0.5
 """Seconds between two looks at the collection's state."""
 PATIENCE_S = 120.0
-"""Seconds for six answers and evaluations, which take about ten."""
+"""Seconds for six answers and evaluations after all other candidates: they take about ten."""
 ONE_PROGRAM, MANY_PROGRAMS = b"per_program = 8 if", b"per_program = 1 if"
 """Lines of the same kernel with its best tiling and with one that starts eight times
 as many programs.
@@ -37,14 +40,49 @@ FIRST = ("broken/syntax_error", "wrong/off_by_one_mask", "honest/scaled_add_trit
 """Turns on the first problem: it does not load, is wrong, is right."""
 SECOND = ("hacks/resubmits_reference", "honest/running_sum_triton", "honest/running_sum_triton")
 """Turns on the second one: a cheat, a correct kernel, and a faster tiling of it."""
+TURNS = len(FIRST)
+ANSWERS = len(FIRST) + len(SECOND)
 
 
-def collect(
-    client: Client, settings: Settings, cases: Mapping[str, Case], options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Run a collection of six calls to its end; its figures.  `options`: of its evaluations.
-    Raises TimeoutError.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A collection under way, and the workers that it needs."""
+
+    name: str
+    client: Client
+    workers: services.Generators
+
+    def answered(self) -> int:
+        """Answers of the model so far.  Raises InfrastructureError where a worker is lost."""
+        self.workers.check()
+        return int(self.client.collection(self.name, full=True)["quality"]["answers"])
+
+    def is_over(self) -> bool:
+        """True after the last turn."""
+        return bool(self.client.collection(self.name)["state"] != "running")
+
+    def wait(self, tell: Callable[[int], None]) -> dict[str, Any]:
+        """Wait; the figures at the end.  `tell` gets the answers so far.  Raises TimeoutError."""
+        until_s = time.monotonic() + PATIENCE_S
+        while not self.is_over():
+            tell(self.answered())
+            if time.monotonic() > until_s:
+                raise TimeoutError(f"the collection was not over after {PATIENCE_S:.0f} s")
+            time.sleep(POLL_S)
+        found = self.client.collection(self.name, full=True)
+        tell(int(found["quality"]["answers"]))
+        return found
+
+
+@contextmanager
+def started(
+    client: Client,
+    settings: Settings,
+    cases: Mapping[str, Case],
+    options: Mapping[str, Any],
+    device: services.Worker,
+) -> Iterator[Started]:
+    """A collection of six calls; an error or Ctrl-C stops it.  `options`: of its evaluations."""
     problems = [cases[names[0]] for names in (FIRST, SECOND)]
     with running(script(cases), Behaviour(chunk_characters=200)) as address:
         config = EndpointConfig(name=ENDPOINT, base_url=address, dialect="vllm", model="scripted")
@@ -54,15 +92,19 @@ def collect(
             "name": f"demo {datetime.now(UTC):%Y-%m-%d %H.%M.%S}",
             "endpoint": ENDPOINT,
             "problems": {"source_set": "samples", "names": [case.problem for case in problems]},
-            "strategy": {"name": "sequential", "samples": 1, "turns": 3},
+            "strategy": {"name": "sequential", "samples": 1, "turns": TURNS},
             "sampling": {"max_tokens": 8192, "token_ids": True},
             "options": dict(options),
             "fresh": True,
         }
-        with services.Generators(settings, client, [ENDPOINT], "cpu") as workers:
+        with services.Generators(settings, client, [ENDPOINT], device) as workers:
             name = str(client.collect(specification))
-            _wait(client, name, workers)
-    return client.collection(name, full=True)
+            try:
+                yield Started(name=name, client=client, workers=workers)
+            except BaseException:
+                with suppress(ConflictError):
+                    client.change_collection(name, "stop")
+                raise
 
 
 def script(cases: Mapping[str, Case]) -> Script:
@@ -93,15 +135,6 @@ def complete(found: Mapping[str, Any]) -> bool:
     quality = found["quality"]
     outcome = found["state"], quality["hacks"], quality["solved"]
     return outcome == ("finished", 1, 2)
-
-
-def _wait(client: Client, name: str, workers: services.Generators) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while client.collection(name)["state"] == "running":
-        workers.check()
-        if time.monotonic() > until_s:
-            raise TimeoutError(f"the collection was not over after {PATIENCE_S:.0f} s")
-        time.sleep(POLL_S)
 
 
 def _scene(cases: list[Case]) -> Scene:

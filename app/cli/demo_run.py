@@ -7,12 +7,11 @@ feedback of each turn is made of its result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
 from app import enqueue
-from app.cli import submit_options, zoo
+from app.cli import zoo
 from app.client import Client, Result
 from app.domain import worked_example
 from app.domain.job import JobOptions
@@ -47,74 +46,87 @@ SETTINGS: dict[str, object] = {"temperature": 0.8, "turns": len(TURNS)}
 """Settings of both runs."""
 
 
-def store(
-    client: Client, cases: dict[str, zoo.Case], options: JobOptions, check: Callable[[], None]
-) -> UUID:
-    """Store and evaluate the trajectories; the id of the one with three turns.
-
-    `check` raises where waiting has become pointless.
+class Dialogue:
+    """A trajectory under way: each turn is sent when the one before has its result, as a model
+    would be asked.
     """
+
+    def __init__(
+        self, client: Client, request: Request, run: Run, turns: tuple[tuple[str, str], ...]
+    ) -> None:
+        self.run = run
+        self.turns = turns
+        self.sent = 1
+        """Turns that were sent."""
+        self._client = client
+        self._request = replace(request, run=run.name)
+        self.trajectory_id = enqueue.enqueue_trajectory(
+            client.database,
+            client.broker,
+            request=request,
+            turns=[_turn(_opening(request.problem), *turns[0], 0)],
+            run=run,
+            label=PROBLEM,
+        )
+
+    @property
+    def job_id(self) -> UUID:
+        """Job of the turn that was sent last."""
+        job_id = self._client.get_trajectory(self.trajectory_id).turns[self.sent - 1].job_id
+        assert job_id is not None
+        return job_id
+
+    @property
+    def name(self) -> str:
+        """The turn that was sent last, for people."""
+        return f"{self.run.name}, turn {self.sent} of {len(self.turns)}"
+
+    def answer(self, result: Result) -> bool:
+        """Send the next turn, which answers the result of the last one; False after the last."""
+        if self.sent == len(self.turns):
+            return False
+        told = (Message(role="user", content=feedback(result)),)
+        enqueue.enqueue_turn(
+            self._client.database,
+            self._client.broker,
+            trajectory_id=self.trajectory_id,
+            request=self._request,
+            turn=_turn(told, *self.turns[self.sent], self.sent),
+        )
+        self.sent += 1
+        return True
+
+
+def begin(client: Client, cases: dict[str, zoo.Case], options: JobOptions) -> list[Dialogue]:
+    """Store both runs with the first turn of their trajectories; the longer trajectory is last."""
     reference = next(case.reference for case in cases.values() if case.problem == PROBLEM)
     request = Request(
         problem=Problem(name=PROBLEM, reference=reference, source_set="samples"),
         candidate=None,
         options=options,
     )
-    begun, last = (
+    runs = (
         Run(name=f"demo/step-{step}", model=MODEL, step=step, settings=SETTINGS) for step in STEPS
     )
-    _trajectory(client, request, begun, TURNS[:1], check)
-    return _trajectory(client, request, last, TURNS, check)
+    return [
+        Dialogue(client, request, run, turns)
+        for run, turns in zip(runs, (TURNS[:1], TURNS), strict=True)
+    ]
 
 
-def _trajectory(
-    client: Client,
-    request: Request,
-    run: Run,
-    turns: tuple[tuple[str, str], ...],
-    check: Callable[[], None],
-) -> UUID:
-    """Turn by turn, as a model would be asked."""
-    reference = source_text.display(request.problem.reference)
-    opening = (
+def _opening(problem: Problem) -> tuple[Message, ...]:
+    reference = source_text.display(problem.reference)
+    return (
         Message(role="system", content=SYSTEM),
         Message(
             role="user", content=f"Make this model faster with Triton:\n\n```python\n{reference}```"
         ),
     )
-    trajectory_id = enqueue.enqueue_trajectory(
-        client.database,
-        client.broker,
-        request=request,
-        turns=[_turn(opening, *turns[0], 0)],
-        run=run,
-        label=PROBLEM,
-    )
-    for index in range(len(turns)):
-        result = _result(client, trajectory_id, index, check)
-        if index + 1 < len(turns):
-            told = (Message(role="user", content=feedback(result)),)
-            enqueue.enqueue_turn(
-                client.database,
-                client.broker,
-                trajectory_id=trajectory_id,
-                request=replace(request, run=run.name),
-                turn=_turn(told, *turns[index + 1], index + 1),
-            )
-    return trajectory_id
 
 
 def _turn(messages: tuple[Message, ...], reasoning: str, candidate: str, index: int) -> Turn:
     response = f"<think>{reasoning}</think>\n\n```python\n{candidate}```\n"
     return Turn(messages=messages, response=response, candidate=candidate, turn_index=index)
-
-
-def _result(client: Client, trajectory_id: UUID, index: int, check: Callable[[], None]) -> Result:
-    job_id = client.get_trajectory(trajectory_id).turns[index].job_id
-    assert job_id is not None
-    for each in submit_options.over(client, [job_id], check):
-        return client.results([each])[0]
-    raise AssertionError("a job that is over was not reported")
 
 
 def feedback(result: Result) -> str:

@@ -166,5 +166,5 @@ def one(settings: Settings, reference: Path, candidate: Path, options: dict[str,
     ):
         handle = client.submit_many([submission])[0]
         with submit_options.withdrawn_if_interrupted(client, [handle.job_id]):
-            list(submit_options.over(client, [handle.job_id], worker.check))
+            list(submit_options.over(client, {handle.job_id}, worker.check))
         return handle.result()

@@ -53,7 +53,7 @@ def run(settings: Settings, only: str | None = None) -> Drained:
             for worker in workers:
                 worker.check()
 
-        for job_id in submit_options.over(client, list(waiting), check):
+        for job_id in submit_options.over(client, set(waiting), check):
             [result] = client.results([job_id])
             found[str(result["status"] or result["state"])] += 1
             bar.advance(task)

@@ -301,7 +301,7 @@ def _gathered(
     found: dict[UUID, problem_check.CheckRow] = {}
     with output.progress("checking") as bar:
         task = bar.add_task("problems", total=len(set(job_ids)))
-        for job_id in submit_options.over(client, job_ids, worker.check):
+        for job_id in submit_options.over(client, set(job_ids), worker.check):
             with client.database.begin() as connection:
                 found |= checks.of_jobs(connection, [job_id])
             bar.advance(task)

@@ -182,21 +182,20 @@ def unserved(client: Client, endpoints: Sequence[str]) -> list[str]:
 
 
 class Generators:
-    """Ensures workers for endpoints, and one for the device class, while open: those that are
-    online, else ones started here, under the same rule as Worker.
+    """Ensures workers for endpoints while open: those that are online, else ones started here,
+    under the same rule as Worker.  `device`: the worker of their evaluations, open as long.
     """
 
     def __init__(
-        self, settings: Settings, client: Client, endpoints: Sequence[str], device_class: str
+        self, settings: Settings, client: Client, endpoints: Sequence[str], device: Worker
     ) -> None:
         self._may_start = not (settings.database_url and settings.broker_url)
         self._client = client
         self._endpoints = endpoints
-        self._device = Worker(settings, client, device_class)
+        self._device = device
         self._children: list[child_processes.Child] = []
 
     def __enter__(self) -> Generators:
-        self._device.check()
         for name in self._endpoints:
             with self._client.database.begin() as connection:
                 config, alive = (
@@ -214,9 +213,8 @@ class Generators:
             self._children.append(child_processes.Generator(self._client.settings, name))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:
         child_processes.stop(self._children)
-        self._device.__exit__(kind)
 
     def check(self) -> None:
         """Restart children that have ended.  Raises InfrastructureError where

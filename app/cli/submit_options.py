@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -220,23 +220,25 @@ def checked(wanted: Submission) -> Submission:
     return wanted
 
 
-def over(client: Client, job_ids: Sequence[UUID], check: Callable[[], None]) -> Iterator[UUID]:
-    """Each of the jobs, once, as they come to their end.
+def over(client: Client, pending: set[UUID], check: Callable[[], None]) -> Iterator[UUID]:
+    """Each of the jobs, once, as they come to their end; it leaves `pending` then.  Jobs that are
+    added to `pending` between two of them are waited for, too.
 
-    `check` is called every CHECK_S seconds or so, and raises where waiting has become pointless."""
-    pending = set(job_ids)
+    `check` is called every CHECK_S seconds or so, and raises where waiting has become pointless.
+    """
     while pending:
         check()
-        try:
-            for job_id in client.over(list(pending), timeout_s=CHECK_S):
+        asked = frozenset(pending)
+        with suppress(TimeoutError):
+            for job_id in client.over(asked, timeout_s=CHECK_S):
                 pending.discard(job_id)
                 yield job_id
-        except TimeoutError:
-            continue
+                if not pending <= asked:
+                    break
 
 
 @contextmanager
-def withdrawn_if_interrupted(client: Client, job_ids: Sequence[UUID]) -> Iterator[None]:
+def withdrawn_if_interrupted(client: Client, job_ids: Iterable[UUID]) -> Iterator[None]:
     """Withdraw the jobs where Ctrl-C or SIGTERM ends the wait for them: without this command, their
     results have no reader.  A job that others submitted, too, goes on.
     """

@@ -144,7 +144,7 @@ def _evaluated(
         output.progress("evaluating") as bar,
     ):
         task = bar.add_task("candidates", total=len(chosen))
-        for job_id in submit_options.over(client, list(case_of), worker.check):
+        for job_id in submit_options.over(client, set(case_of), worker.check):
             case = case_of[job_id]
             found[case.name] = zoo_report.outcome(case, client.results([job_id])[0], device_class)
             bar.advance(task)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import runpy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
 from click.testing import CliRunner, Result
 
 from app import cli
-from app.cli import demo, demo_collection, errors, services
-from app.client import Submission
+from app.cli import demo, demo_collection, demo_table, errors, services, submit_options
+from app.client import Client, Submission
 from app.domain import zoo as sample
 
 ZOO = Path(__file__).parents[1] / "zoo"
@@ -38,8 +38,8 @@ class Answering:
         self.submitted = {uuid4(): submission for submission in submissions}
         return [type("Handle", (), {"job_id": job_id}) for job_id in self.submitted]
 
-    def over(self, job_ids: Sequence[UUID], timeout_s: float) -> list[UUID]:
-        return list(reversed(job_ids))
+    def over(self, job_ids: Iterable[UUID], timeout_s: float) -> list[UUID]:
+        return sorted(job_ids)
 
     def cancel(self, job_id: UUID) -> None:
         self.withdrawn.append(job_id)
@@ -169,3 +169,29 @@ def test_a_collection_that_disagrees_is_counted_as_no_candidate(
     told = capsys.readouterr()
     assert "candidates 2 in 0 s, 2 with the expected result" in told.out
     assert "the collection did not go as its script" in told.err
+
+
+def test_jobs_that_are_added_while_others_are_waited_for_are_waited_for_too() -> None:
+    first, second = UUID(int=1), UUID(int=2)
+
+    class Ended:
+        def over(self, jobs: frozenset[UUID], timeout_s: float) -> Iterator[UUID]:
+            asked.append(jobs)
+            yield from sorted(jobs)
+
+    asked: list[frozenset[UUID]] = []
+    pending = {first}
+    came = submit_options.over(cast("Client", Ended()), pending, lambda: None)
+    assert next(came) == first
+    pending.add(second)
+    assert [*came] == [second]
+    assert (asked, pending) == ([{first}, {second}], set())
+
+
+def test_the_demo_shows_progress_where_nothing_is_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.cli.output.LINE_S", 0.0)
+    with demo_table.Table(35) as table:
+        table.collected(2)
+    assert "evaluating candidates: 2 of 35" in capsys.readouterr().err

@@ -21,7 +21,7 @@ class ModelNew(nn.Module):
     def forward(self, diagonal, b):
         n, m = b.shape
         out = torch.empty_like(b)
-        rows = 8192 if b.device.type == "cpu" else 64  # the interpreter pays per program, a GPU per register
+        rows = 2048 if b.device.type == "cpu" else 64  # the interpreter pays per program, a GPU per register
         width = triton.next_power_of_2(m)
         scale_rows[(triton.cdiv(n, rows),)](diagonal, b, out, n, m, ROWS=rows, WIDTH=width, num_warps=8)
         return out
