@@ -10,7 +10,7 @@ import torch
 
 from tests.unit.test_reaching import _normal, _plan
 from workers.protocol.input_variants import Variant
-from workers.shims.problem.inputs import planned_inputs
+from workers.shims.problem.inputs import planned_inputs, reaching_inputs
 from workers.shims.problem.inputs.planned_inputs import Plan
 
 
@@ -139,3 +139,16 @@ def test_nan_is_among_the_inputs_where_the_reference_looks_at_a_number_made_of_t
 
     plan = _plan(step, _normal, _normal)
     assert [at for at, value in plan.named if math.isnan(value)] == [1]
+
+
+@pytest.mark.parametrize(("divisor", "signed"), [(1.0, set()), (127.0, {1})])
+def test_maxima_of_another_inputs_sizes_keep_their_sign(divisor: float, signed: set[int]) -> None:
+    def draw() -> list[torch.Tensor]:
+        weights = torch.randn(64, 32)
+        return [weights, weights.abs().amax(dim=1) / divisor]
+
+    def quantised(weights: torch.Tensor, most: torch.Tensor) -> torch.Tensor:
+        return torch.clamp(weights / most[:, None], -1, 1) + torch.relu(most)[:, None]
+
+    plan = reaching_inputs.plan(quantised, draw, torch.device("cpu"))
+    assert plan.signed == signed

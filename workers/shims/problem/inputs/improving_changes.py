@@ -48,12 +48,20 @@ def are_changed(given: list[Any], inputs: list[Any]) -> bool:
 
 def signed(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     """Inputs of one sign whose negation lets one more operator see both signs, and leaves the
-    answer finite: all, or the first of them that does alone.
+    answer finite: all, or the first of them that does alone.  Not those that are maxima of other
+    inputs' sizes, such as a quantiser's.
     """
+    floats = [x for x in layout.values(inputs) if input_changes.is_float(x)]
+
+    def fits(x: Any) -> bool:
+        return input_changes.has_one_sign(x) and not any(
+            input_domain.are_sizes_of(x, other) for other in floats
+        )
+
     return _first_with_fewer(
         model,
         inputs,
-        input_changes.has_one_sign,
+        fits,
         input_changes.negated,
         lambda limits: limits.one_sided,
         missed,

@@ -40,6 +40,9 @@ for answers to changed inputs.
 
 BOUND_REACHED = 0.95
 
+SIZES = 16
+"""Numbers of a tensor that are looked for among the sizes of another's."""
+
 LARGEST_MATRIX = 2048
 """Most rows of a matrix that is factorised, or multiplied by itself, to test it."""
 
@@ -170,6 +173,17 @@ def _has_equal_pairs(x: torch.Tensor) -> torch.Tensor:
 
 def _is_whole(x: torch.Tensor) -> torch.Tensor:
     return (x == x.round()).all()
+
+
+def are_sizes_of(x: torch.Tensor, other: torch.Tensor) -> bool:
+    """Test whether the numbers of `x` are sizes (absolute values) of some numbers of `other`, a
+    larger tensor of the same type: the maxima that scales are made of.  By the first numbers of
+    `x`; of a type of 16 bits equal ones are no sign.
+    """
+    if x.dtype != other.dtype or x.itemsize < 4 or not 1 < x.numel() < other.numel():
+        return False
+    first, sizes = x.reshape(-1)[:SIZES], other.abs()
+    return bool((first > 0).any()) and all(bool((sizes == number).any()) for number in first)
 
 
 def bounded(x: torch.Tensor) -> torch.Tensor:
