@@ -38,12 +38,15 @@ JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"tl.bfloat16", backend=
 @pytest.mark.parametrize(
     ("candidate", "backend", "beyond"),
     [
-        (b'x.to(tl.float8e5, fp_downcast_rounding="rtz")', "triton", True),
         (b"x.to(tl.float8e4b15)", "triton", True),
         (b'tl.load(at, boundary_check=(0,), padding_option = "nan")', "triton", True),
         (b"tl.bfloat16", "triton", False),
+        (b"tl.float32  # not tl.float8e4b15", "triton", False),
+        (b"name = 'tl.float8e4b15'", "triton", False),
+        (b'x.to(tl.float8e5, fp_downcast_rounding="rtz")', "triton", False),
         (b"tl.atomic_add(at, x.to(tl.bfloat16))", "triton", False),
-        (b'x.to(tl.float8e5, fp_downcast_rounding="rtz")', "torch", False),
+        (b"x.to(tl.float8e4b15)", "torch", False),
+        (b"x.to(tl.float8e4b15", "triton", False),
     ],
 )
 def test_only_conversions_that_the_interpreter_may_get_wrong_excuse_a_wrong_answer(

@@ -21,6 +21,12 @@ def convert(x, out, N: tl.constexpr):
     tl.store(out + at, tl.load(x + at).to(out.dtype.element_ty))
 
 @triton.jit
+def cut(x, out, N: tl.constexpr):
+    at = tl.arange(0, N)
+    kind: tl.constexpr = out.dtype.element_ty
+    tl.store(out + at, tl.load(x + at).to(kind, fp_downcast_rounding="rtz"))
+
+@triton.jit
 def combine(x, y, out, less, full, N: tl.constexpr):
     at = tl.arange(0, N)
     a, b = tl.load(x + at), tl.load(y + at)
@@ -58,6 +64,13 @@ for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
     convert[(1,)](x.to(kind), wide, 1024)
     found[f"to {name}"] = same(narrow, x.to(kind))
     found[f"from {name}"] = same(wide, x.to(kind).float())
+for name in ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2"):
+    narrow = torch.empty(1024, dtype=getattr(torch, name))
+    cut[(1,)](x, narrow, 1024)
+    nearest = x.to(narrow.dtype)
+    codes = nearest.view(torch.int16 if narrow.itemsize == 2 else torch.int8)
+    codes -= (nearest.double().abs() > x.double().abs()).to(codes.dtype)
+    found[f"towards zero to {name}"] = same(narrow, nearest)
 narrow = torch.empty(2, dtype=torch.float8_e4m3fn)
 convert[(1,)](torch.tensor([1e6, float("nan")]), narrow, 2)
 found["largest"] = narrow[0].item() == 448 and narrow[1].isnan().item()
@@ -115,6 +128,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
             for way in ("to", "from")
             for kind in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
         ),
+        *(f"towards zero to {kind}" for kind in ("bfloat16", "float16", "float8_e4m3fn")),
+        "towards zero to float8_e5m2",
         "largest",
         "to whole numbers",
         "from whole numbers",

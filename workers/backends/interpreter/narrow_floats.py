@@ -3,9 +3,9 @@
 The interpreter represents them as unsigned integers and computes with the integers: products,
 comparisons and dots of bf16 are wrong.  Its conversions lose the carry of a rounded significand
 (127.8 becomes 64 in e4m3) and do not round to bf16 at all.  Here operands are widened to fp32 and
-results rounded to nearest, as in compiled code; floats of one byte saturate at their largest
-number. numpy computes all of it, because torch's operators would count as the library's work
-(workers/backends/recording/library_work.py).
+results rounded to nearest, as in compiled code, or towards zero where a kernel asks for that;
+floats of one byte saturate at their largest number. numpy computes all of it, because torch's
+operators would count as the library's work (workers/backends/recording/library_work.py).
 """
 
 from __future__ import annotations
@@ -49,12 +49,15 @@ class _OneByteFloat:
         self._nan = np.flatnonzero(np.isnan(self.numbers))[0]
         self._has_negative_zero = not np.isnan(self.numbers[128])
 
-    def codes(self, numbers: Any) -> Any:
-        """Codes of the nearest values; ties go to the even code."""
+    def codes(self, numbers: Any, *, to_zero: bool = False) -> Any:
+        """Codes of the nearest values, ties to the even code; or of the next ones towards zero."""
         sizes = np.abs(numbers)
-        codes = np.searchsorted(self._halfway, sizes)
-        tied = self._halfway[np.minimum(codes, self._halfway.size - 1)] == sizes
-        codes += tied & (codes % 2 == 1)
+        if to_zero:
+            codes = np.searchsorted(self._finite, sizes, side="right") - 1
+        else:
+            codes = np.searchsorted(self._halfway, sizes)
+            tied = self._halfway[np.minimum(codes, self._halfway.size - 1)] == sizes
+            codes += tied & (codes % 2 == 1)
         negative = np.signbit(numbers) & (self._has_negative_zero | (codes > 0))
         return np.where(np.isnan(numbers), self._nan, codes | (negative * 128)).astype(np.uint8)
 
@@ -69,13 +72,13 @@ def widened(data: Any, dtype: Any) -> Any:
     return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
-def rounded(data: Any, dtype: Any) -> Any:
-    """Integers that represent the values, rounded to the nearest of a narrow type."""
+def rounded(data: Any, dtype: Any, *, to_zero: bool = False) -> Any:
+    """Integers that represent the values, rounded to the nearest of a narrow type, or to zero."""
     numbers = np.array(data, dtype=np.float32)
     if table := _OF_A_BYTE.get(dtype.scalar.name):
-        return table.codes(numbers)
+        return table.codes(numbers, to_zero=to_zero)
     bits = numbers.view(np.uint32)
-    rounding = (bits >> 16 & 1) + np.uint32(0x7FFF)
+    rounding = np.uint32(0) if to_zero else (bits >> 16 & 1) + np.uint32(0x7FFF)
     return np.where(np.isnan(numbers), 0x7FC0, bits + rounding >> 16).astype(np.uint16)
 
 
@@ -131,11 +134,11 @@ def _wide(argument: Any) -> Any:
 
 
 def _converted(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrapper of a conversion; the interpreter's own rounds towards zero on request."""
+    """Wrapper of a conversion, to the nearest number or towards zero."""
 
     def run(builder: Any, source: Any, kind: Any, rounding: Any = None) -> Any:
-        if rounding not in (None, interpreter._ir.ROUNDING_MODE.RTNE):
-            return original(builder, source, kind, rounding)
+        if rounding == interpreter._ir.ROUNDING_MODE.RTZ:
+            return _cut_off(_wide(source), kind.scalar)
         if not is_narrow(source.dtype) and not is_narrow(kind):
             return original(builder, source, kind, *([] if rounding is None else [rounding]))
         wide = _wide(source)
@@ -144,6 +147,16 @@ def _converted(original: Callable[..., Any]) -> Callable[..., Any]:
         return builder.cast_impl(wide, kind)
 
     return run
+
+
+def _cut_off(wide: Any, kind: Any) -> Any:
+    """Values of a narrower type, each the next one towards zero."""
+    if is_narrow(kind):
+        return interpreter.TensorHandle(rounded(wide.data, kind, to_zero=True), kind)
+    nearest = wide.data.astype(np.float16 if kind == tl.float16 else np.float32)
+    is_beyond = np.abs(nearest) > np.abs(wide.data)
+    next_one = np.nextafter(nearest, nearest.dtype.type(0))
+    return interpreter.TensorHandle(np.where(is_beyond, next_one, nearest), kind)
 
 
 def _summed(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -44,11 +44,9 @@ OTHER_ROUNDING = (
     "not verifiable on CPU: Triton's interpreter may convert floats of one or two bytes otherwise"
     " than a GPU"
 )
-_CONVERTED_OTHERWISE = re.compile(
-    rb"""fp_downcast_rounding|float8e4b15|padding_option\s*=\s*["']nan"""
-)
-"""Source text of conversions to bf16 and one-byte floats that the interpreter computes by itself,
-beside those of workers/backends/interpreter/narrow_floats.py, and of padding with NaN for them.
+_CONVERTED_OTHERWISE = "float8e4b15"
+"""Float of one byte that the interpreter has beside those of
+workers/backends/interpreter/narrow_floats.py.
 """
 
 BEYOND_INTERPRETER = (
@@ -170,7 +168,25 @@ def may_be_interpreter_fault(job: Job, device: Device) -> bool:
     """Test whether a wrong answer may be the fault of Triton's interpreter, so that it proves
     nothing against the candidate.  False on a GPU.
     """
-    return _is_interpreted(job, device) and bool(_CONVERTED_OTHERWISE.search(job.candidate))
+    return _is_interpreted(job, device) and _converts_otherwise(job.candidate)
+
+
+def _converts_otherwise(source: bytes) -> bool:
+    """Test whether code, not a comment or a text, names a type of which the interpreter's
+    conversions may be others than a GPU's, or has blocks padded with NaN, as it pads none of bf16.
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return _CONVERTED_OTHERWISE in names or any(
+        isinstance(node, ast.keyword)
+        and node.arg == "padding_option"
+        and isinstance(node.value, ast.Constant)
+        and node.value.value == "nan"
+        for node in nodes
+    )
 
 
 def lacks_interpreter_support(job: Job, device: Device, message: str) -> bool:
