@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from workers.backends.support.dispatch_mode import TimeLimit
 from workers.protocol.input_variants import Variant
 from workers.shims.problem import memory_estimate
 from workers.shims.problem.input_slots import InputSlots
@@ -110,8 +111,9 @@ def test_parts_that_the_plans_time_does_not_allow_are_named(
 
     def endless() -> int:
         x = torch.zeros(1)
-        while True:
-            x = x + 1
+        with TimeLimit(60.0):
+            while True:
+                x = x + 1
 
     assert faults.found("first", endless, 3) == 3
     assert faults.found("second", lambda: int(torch.ones(2).sum()), 5) == 5

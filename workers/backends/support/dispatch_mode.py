@@ -5,10 +5,12 @@ operator writes.
 from __future__ import annotations
 
 import functools
+import math
 import sys
 import time
-from contextlib import ExitStack
-from typing import Any, Self
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, ClassVar, Self
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -56,11 +58,28 @@ class TimeLimit(Watching):  # type: ignore[no-untyped-call]
     torch refuses them under any other.
     """
 
+    bounds: ClassVar[list[float]] = [math.inf]
+    """Moments of processor time that no limit exceeds, innermost last."""
+
     def __init__(self, limit_s: float) -> None:
         """`limit_s`: seconds of processor time from now on."""
         super().__init__()
         self._limit_s = limit_s
-        self._until = time.process_time() + limit_s
+        self._until = min(time.process_time() + limit_s, *self.bounds)
+
+    @classmethod
+    @contextmanager
+    def at_most(cls, limit_s: float) -> Iterator[None]:
+        """Context in which limits end within `limit_s`.  It is no mode itself: each takes its time
+        with every operator.  Raises TimeoutError if none is left.
+        """
+        if limit_s <= 0:
+            raise TimeoutError("expected time to be left")
+        cls.bounds.append(time.process_time() + limit_s)
+        try:
+            yield
+        finally:
+            cls.bounds.pop()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if time.process_time() > self._until:

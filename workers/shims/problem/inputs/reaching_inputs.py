@@ -40,7 +40,6 @@ import copy
 import functools
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -140,7 +139,7 @@ def plan(
     nothing, some = frozenset[int](), (model, inputs, missed)
     found = Plan(
         scaling=faults.found("scaling", lambda: _scaling(*some), None),
-        fixed=faults.found("redrawn", fixed, nothing, is_limited=False),
+        fixed=faults.found("redrawn", fixed, nothing),
         signed=faults.found("signed", lambda: improving_changes.signed(*some), nothing),
         named=faults.found("named", named, ()),
         unsorted=faults.found("unsorted", lambda: improving_changes.unsorted(*some), nothing),
@@ -169,15 +168,12 @@ class Faults(list[str]):
         super().__init__()
         self._until = time.process_time() + PLAN_S
 
-    def found(
-        self, part: str, find: Callable[[], Found], otherwise: Found, *, is_limited: bool = True
-    ) -> Found:
+    def found(self, part: str, find: Callable[[], Found], otherwise: Found) -> Found:
         """A part of the plan, or `otherwise` if finding it raises: the problem's code may raise
-        anything under a dispatch mode.  `is_limited`: in limited time, which takes such a mode.
+        anything under a dispatch mode.
         """
-        left_s = min(PART_S, self._until - time.process_time())
         try:
-            with TimeLimit(left_s) if is_limited else nullcontext():
+            with TimeLimit.at_most(min(PART_S, self._until - time.process_time())):
                 return find()
         except torch.OutOfMemoryError:
             raise
@@ -191,7 +187,8 @@ def _limits(model: Any, inputs: list[Any], iterations: iterated_inputs.Iteration
         with iterations:  # inside, where it sees none of the operators that Limits compares with
             return model(*given)
 
-    return improving_changes.missed_by(watched, inputs, traits=True)[0]
+    with TimeLimit(PART_S):
+        return improving_changes.missed_by(watched, inputs, traits=True)[0]
 
 
 def _beyond(

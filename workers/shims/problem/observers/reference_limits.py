@@ -22,9 +22,10 @@ only once it is computed with.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -41,6 +42,7 @@ from workers.shims.problem.observers import (
     softmax_arguments,
 )
 from workers.shims.problem.observers.integer_uses import IntegerUses, identity
+from workers.shims.problem.observers.repeated_uses import RepeatedUses
 
 LARGEST_LIMIT = 1e6
 """Largest limit to be reached; larger ones stand for infinity, such as a mask's −1e9."""
@@ -107,6 +109,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         self.faults: set[str] = set()
         """Errors of observers, and the operators at which they were raised."""
         leaves, self._traits = list(leaves), traits
+        self._uses = RepeatedUses()
         self.integers, self._shifts = IntegerUses(leaves), softmax_arguments.Shifts()
         self.idle = idle_operators.IdleOperators(leaves if traits else ())
         self._leaves = {
@@ -125,24 +128,23 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name
-        for look in (
-            self.look_at_limits,
-            self._look_at_values,
-            self._look_at_exponentials,
-            self._look_at_products,
-        ):
+        few = (), (self.integers.note,)
+        looks, notes = self._looks if self._uses.is_looked_at(name, args) else few
+        for look in looks:
             self.guarded(look, name, args, kwargs)
         found = func(*args, **kwargs)
-        for note in (
-            self.integers.note,
-            *((self.idle.note,) if self._traits else ()),
-            self._note_shifts,
-            self._note_integers,
-            self._note_extremes,
-            self._note_choices,
-        ):
+        for note in notes:
             self.guarded(note, name, args, kwargs, found)
         return found
+
+    @functools.cached_property
+    def _looks(self) -> tuple[Sequence[Callable[..., None]], Sequence[Callable[..., None]]]:
+        """Observers of an operator's arguments, and of its results."""
+        products = (self._look_at_exponentials, self._look_at_products)
+        traits = (self.idle.note,) if self._traits else ()
+        numbers = (self._note_integers, self._note_extremes, self._note_choices)
+        notes = (self.integers.note, *traits, self._note_shifts, *numbers)
+        return (self.look_at_limits, self._look_at_values, *products), notes
 
     def guarded(self, look: Callable[..., None], name: str, *more: Any) -> None:
         """Let one observer look at an operator; note its error, so that the others go on."""
