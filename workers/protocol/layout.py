@@ -55,6 +55,7 @@ DTYPES: dict[str, torch.dtype] = {
         torch.complex128,
         torch.float8_e4m3fn,
         torch.float8_e5m2,
+        torch.float8_e8m0fnu,
     )
 }
 _SCALARS = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}

@@ -20,6 +20,7 @@ FLOORS: dict[torch.dtype, tuple[float, float]] = {
     torch.complex128: (1e-12, 1e-11),
     torch.float8_e4m3fn: (3e-2, 3e-1),
     torch.float8_e5m2: (6e-2, 6e-1),
+    torch.float8_e8m0fnu: (6e-2, 1.1),
 }
 """Least limits for ‖x−R‖/‖R‖ and max|x−R|/rms(R), by element type.  Rounding an fp32 result to fp16
 errs by 2e-4 to 3e-4 and to TF32 by about the same: both are refused for fp32.  An fp16 product of
