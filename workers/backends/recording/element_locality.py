@@ -45,8 +45,10 @@ LEAST_CHANGED = 1024
 ERRORS = 3
 """Standard deviations of chance."""
 
-AT_ONCE = 1 << 20
-"""Elements that are compared at once: the comparison has some temporaries of their size."""
+AT_ONCE, AT_ONCE_ON_DEVICE = 1 << 20, 1 << 24
+"""Elements that are compared at once: the comparison has some temporaries of their size, and waits
+for a GPU.
+"""
 
 ROUNDINGS = 8
 """Difference of an element that has not changed, in roundings of its type."""
@@ -159,8 +161,9 @@ def _exchanged(values: torch.Tensor, count: int) -> torch.Tensor:
 
 def _changes(written: Written, tensor: torch.Tensor) -> int:
     now = tensor.detach().to(written.values.device)
+    at_once = AT_ONCE_ON_DEVICE if now.is_cuda else AT_ONCE
     parts = zip(
-        *(torch.split(x.reshape(-1), AT_ONCE) for x in (now, written.values, written.changed)),
+        *(torch.split(x.reshape(-1), at_once) for x in (now, written.values, written.changed)),
         strict=True,
     )
     return sum(_differing(*each) for each in parts)
