@@ -366,6 +366,7 @@ FAR_BELOW, ONE_OPEN = "-8 * torch.rand(8) - 24", "torch.cat([torch.zeros(1), -to
         # Limits of numbers that follow from weights.
         (OPENED, "self.gate.exp().clamp(max=100.0)", "self.gate.exp()", False),
         ("torch.tensor(2.6)", "self.gate.exp().clamp(max=100.0)", "self.gate.exp()", False),
+        ("torch.tensor(2.6)", "self.gate.clamp(max=4.6).exp()", "self.gate.exp()", False),
         (OPENED, "self.gate.exp().clamp(max=100.0)", "self.gate.clamp(max=4.6051702).exp()", True),
         # Operators that change nothing.
         ("torch.randn(8) / 8", "self.gate.clamp(-2.0, 2.0)", "self.gate", False),

@@ -76,7 +76,7 @@ def test_a_plan_that_memory_ran_out_for_is_made_again(
 )
 def test_limits_out_of_reach_are_reached(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
     plan = _plan(model, _normal)
-    assert replace(plan, emptied=frozenset()).kinds == (Variant.REACHING,)
+    assert replace(plan, emptied=frozenset(), zeroed=frozenset()).kinds == (Variant.REACHING,)
     assert plan.scaling is not None
     (x,) = planned_inputs.applied(Variant.REACHING, plan, [_normal()])
     assert float(x[::2].abs().amax()) > 500 > float(x[1::2].abs().amax())
@@ -151,7 +151,7 @@ def test_limits_that_are_tensors_are_reached(
     model: Callable[[torch.Tensor], torch.Tensor], is_scattered: bool
 ) -> None:
     plan = _plan(model, _normal)
-    assert replace(plan, emptied=frozenset()).kinds == (Variant.REACHING,)
+    assert replace(plan, emptied=frozenset(), zeroed=frozenset()).kinds == (Variant.REACHING,)
     assert plan.scaling is not None
     assert plan.scaling.is_scattered is is_scattered
 
@@ -360,4 +360,4 @@ def test_limits_below_all_values_are_reached(
     model: Callable[[torch.Tensor], torch.Tensor], scale: float
 ) -> None:
     plan = _plan(model, lambda: scale * torch.randn(1, 512))
-    assert replace(plan, emptied=frozenset()).kinds == (Variant.REACHING,)
+    assert replace(plan, emptied=frozenset(), zeroed=frozenset()).kinds == (Variant.REACHING,)

@@ -89,8 +89,8 @@ class Variant(IntEnum):
 
     LOCAL = 19
     """A few rows are scaled as in SCALED; in as many, the second half repeats the first; in as
-    many, every second element the one before; as many rows or samples are faint, and as many
-    negative.
+    many, every second element the one before; as many are sorted; as many rows or samples are
+    faint, and as many negative.
     """
     PARTLY = 20
     """All changes of the kinds REDRAWN, REACHING, SIGNED, NAMED, UNSORTED, STRETCHED and LOOSENED

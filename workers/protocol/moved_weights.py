@@ -13,10 +13,10 @@ SPREAD = 0.2
 values.  It moves a norm's answer by a fifth.
 """
 
-FACTORS = (1.0, 1 / 16, -1.0, 4.0, -4.0, 16.0, 64.0, -64.0)
+FACTORS = (1.0, 1 / 16, 4.0, 16.0, 64.0, -1.0, -4.0, -64.0)
 """Factors that are tried, in this order: the first moves a weight off a trait, the second opens
-saturated gates, a negative one gives half of the elements the other sign, and the others reach
-limits.
+saturated gates, the larger ones reach limits, and a negative one gives half of the elements the
+other sign, which may only lead away from a limit.
 """
 
 LEAST_SORTED = 4

@@ -43,9 +43,9 @@ UNLIMITED = frozenset({Variant.REACHING, Variant.HELD, Variant.LASTING, Variant.
 reach limits that other inputs do not.
 """
 
-SMALL = frozenset({Variant.SHRUNK, Variant.BALANCED})
-"""Kinds of unusual inputs to which an answer may be small: a square of them is, and so is a sum
-of both signs.
+SMALL = frozenset({Variant.SHRUNK, Variant.BALANCED, Variant.REACHING})
+"""Kinds of unusual inputs to which an answer may be small: a square of them is, a sum of both
+signs, and what follows from a norm below its limit.
 """
 
 CLOSE = frozenset({Variant.REDRAWN, Variant.BALANCED})

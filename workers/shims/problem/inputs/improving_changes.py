@@ -16,6 +16,7 @@ import torch
 from workers.backends.support.dispatch_mode import TimeLimit
 from workers.protocol import layout
 from workers.shims.problem.inputs import input_changes, input_domain
+from workers.shims.problem.observers.number_decisions import NumberDecisions
 from workers.shims.problem.observers.one_signed_products import OneSignedProducts
 from workers.shims.problem.observers.reference_limits import Limits
 from workers.shims.problem.reference_session import call
@@ -117,6 +118,30 @@ def emptied(
         if are_changed(changed, inputs) and reaches(model, changed, lambda _: True):
             found |= {at}
     return found
+
+
+def zeroed(model: Any, inputs: list[Any]) -> frozenset[int]:
+    """Inputs that as a whole may be zeros, and of which the reference then decides otherwise on a
+    single number, such as a norm that it compares with zero.
+    """
+    usual, _ = _decided(model, copy.deepcopy(inputs))
+    found: frozenset[int] = frozenset()
+    for at, x in enumerate(layout.values(inputs)) if usual.decisions else ():
+        if input_changes.is_float(x) and x.numel() > 1 and not input_domain.are_normed(x):
+            changed = input_changes.changed(inputs, {at}, torch.zeros_like)
+            is_other = functools.partial(_decides_otherwise, before=usual.decisions)
+            if reaches(model, changed, is_other, _decided):
+                found |= {at}
+    return found
+
+
+def _decides_otherwise(now: NumberDecisions, before: list[bool]) -> bool:
+    return now.decisions != before
+
+
+def _decided(model: Any, inputs: list[Any]) -> tuple[NumberDecisions, Any]:
+    with NumberDecisions() as decided:
+        return decided, call(model, inputs)
 
 
 def loosened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:

@@ -45,6 +45,8 @@ class Scaling:
     """True if the largest elements of the other rows are scaled as well: a softmax overflows
     where they lie outside of the part that a candidate looks at.
     """
+    is_whole: bool = False
+    """True if all elements are scaled, as a norm of a whole tensor needs."""
     kept: frozenset[int] = frozenset()
     """Inputs that are not scaled, by index among the leaves."""
 
@@ -240,8 +242,8 @@ def shuffled(x: torch.Tensor) -> torch.Tensor:
 
 
 def scaled(inputs: list[Any], how: Scaling) -> list[Any]:
-    """The inputs with every second row of each tensor scaled, from the first row on,
-    or scattered elements.
+    """The inputs with every second row of each tensor scaled, from the first row on, scattered
+    elements, or all of them.
     """
     leaves = enumerate(layout.values(inputs))
     changed = [x if at in how.kept else _with_scaled(x, how) for at, x in leaves]
@@ -251,7 +253,9 @@ def scaled(inputs: list[Any], how: Scaling) -> list[Any]:
 def _with_scaled(x: Any, how: Scaling) -> Any:
     if not is_float(x) or x.dim() == 0:
         return x
-    if how.is_scattered:
+    if how.is_whole:
+        changed = how.factor * x
+    elif how.is_scattered:
         chosen = torch.rand(x.shape, device=x.device) < SCATTERED
         chosen.view(-1)[torch.randint(x.numel(), (), device=x.device)] = True
         changed = torch.where(chosen, how.factor * x, x)

@@ -150,6 +150,11 @@ def with_equal_pairs(rows: torch.Tensor) -> torch.Tensor:
     return repeated
 
 
+def in_order(rows: torch.Tensor) -> torch.Tensor:
+    """Rows along the last dimension, each ascending or descending."""
+    return rows.sort(dim=-1, descending=_happens(0.5)).values
+
+
 def _happens(share: float) -> bool:
     return bool(torch.rand(()) < share)
 

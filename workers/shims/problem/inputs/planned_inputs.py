@@ -28,6 +28,10 @@ ITERATED = (Variant.HELD, Variant.DIAGONAL, Variant.STRETCHED, Variant.LASTING)
 """Kinds of inputs on which every step of an iteration tells."""
 
 
+ZEROED = 0.5
+"""Share of the emptied inputs of which one is zero as a whole, if some may be, and others rows."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """Changes to be made to a problem's inputs.  Inputs are named by their index in
@@ -46,6 +50,8 @@ class Plan:
     """Inputs of one sign; their elements receive random ones."""
     emptied: frozenset[int] = frozenset()
     """Inputs of which a few rows become zeros."""
+    zeroed: frozenset[int] = frozenset()
+    """Inputs of which one becomes zeros as a whole, at times."""
     loosened: frozenset[int] = frozenset()
     """Inputs that lose a trait, which the reference restores."""
     named: tuple[tuple[int, float], ...] = ()
@@ -81,7 +87,7 @@ class Plan:
             (Variant.ALIGNED, bool(self.aligned)),
             (Variant.TELLING, bool(self.telling)),
             (Variant.BALANCED, bool(self.balanced)),
-            (Variant.EMPTIED, bool(self.emptied)),
+            (Variant.EMPTIED, bool(self.emptied or self.zeroed)),
             (Variant.LOOSENED, bool(self.loosened)),
         )
         return (*(kind for kind, there in wanted if there), *self.iterated)
@@ -116,7 +122,7 @@ def applied(kind: Variant, how: Plan, inputs: list[Any], model: Any = None) -> l
     if kind == Variant.BALANCED:
         return input_changes.changed(inputs, how.balanced, input_changes.balanced)
     if kind == Variant.EMPTIED:
-        return input_changes.changed(inputs, how.emptied, input_changes.emptied)
+        return _emptied(how, inputs)
     if kind == Variant.LOOSENED:
         return input_changes.changed(inputs, how.loosened, input_changes.loosened)
     if kind == Variant.NAMED:
@@ -137,6 +143,14 @@ def _iterated(kind: Variant, how: Plan) -> local_changes.Change:
     if kind == Variant.LASTING:
         return functools.partial(iterated_inputs.lasting, are_factors=how.multiplies)
     return iterated_inputs.held if kind == Variant.HELD else iterated_inputs.diagonal
+
+
+def _emptied(how: Plan, inputs: list[Any]) -> list[Any]:
+    some = sorted(how.zeroed)
+    if some and (not how.emptied or torch.rand(()) < ZEROED):
+        chosen = some[int(torch.randint(len(some), ()))]
+        return input_changes.changed(inputs, {chosen}, torch.zeros_like)
+    return input_changes.changed(inputs, how.emptied, input_changes.emptied)
 
 
 def _aligned(how: Plan, inputs: list[Any], model: Any) -> list[Any]:

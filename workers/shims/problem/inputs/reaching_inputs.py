@@ -4,16 +4,18 @@ inputs do not reach.
 Kinds, in addition to those that only change a distribution (workers/protocol/input_variants.py):
 
 * Reaching: if a limit of an operator is missed by all values (reference_limits.py),
-  half of the rows of the inputs, or scattered elements, are scaled until some reach it; the same
-  for zero, where a sum has one sign (a margin), and for a softmax, until exp overflows.  Inputs
-  between −1 and 1 leave that range if nothing else reaches a limit, and if they become no index.
+  half of the rows of the inputs, scattered or all elements, are scaled until some reach it; the
+  same for zero, where a sum has one sign (a margin), and for a softmax, until exp overflows.
+  Inputs between −1 and 1 leave that range if nothing else reaches a limit, and if they become no
+  index.
 * Signed: if an operator that treats both signs differently has values of one sign, half of the
   elements of inputs of one sign are negated, in some slices all (of those, a maximum is negative).
   If no maximum of values of both signs lies far below zero, some slices are moved there.
 * Balanced: if the reference multiplies matrices of one sign, inputs of one sign receive random
   ones.
 * Emptied: if the reference divides by tensors, a few rows of those inputs are zeros with which its
-  answer stays finite; so are rows of masks, and others hide nothing.
+  answer stays finite; so are rows of masks, and others hide nothing.  All of an input is zero at
+  times, if the reference asks whether a number is zero that no other input makes so.
 * Loosened: if an operator gives an input back, or nothing but its argument, because the input has a
   trait (rows of unit length, a symmetric matrix), numbers are moved so that it does not.
 * Named: a value that the reference compares an input with, and which never occurs, is
@@ -39,7 +41,7 @@ from __future__ import annotations
 import copy
 import functools
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -58,12 +60,13 @@ from workers.shims.problem.inputs import (
     input_domain,
     iterated_inputs,
     planned_inputs,
+    python_integers,
     redrawn_inputs,
     telling_inputs,
+    tried_scalings,
 )
 from workers.shims.problem.inputs.input_changes import Scaling
 from workers.shims.problem.inputs.planned_inputs import ITERATED, Plan
-from workers.shims.problem.observers import softmax_arguments
 from workers.shims.problem.observers.reference_limits import Limits
 from workers.shims.problem.reference_session import call
 
@@ -71,18 +74,10 @@ NO_WORK = ReferenceWork()
 
 Found = TypeVar("Found")
 
-ATTEMPTS = 3
-"""Factors that are tried, each four times as large as the one before."""
-
-LARGEST_FACTOR = 1e6
-
 PLAN_S, PART_S = 25.0, 12.0
 """Processor seconds for a plan, and for one part of it.  A call of 30,000 operators takes three
 while its limits are looked at.
 """
-
-BEYOND = 8.0
-"""Multiple of a limit that scaled values reach."""
 
 LARGEST_BYTES = pieces.FROM_BYTES
 """Largest size of examined inputs, of which several copies are made.  Of a larger problem a piece
@@ -92,14 +87,9 @@ is examined, if its rows are independent; else nothing.
 LARGEST_PRODUCTS = 1 << 31
 """Largest size of inputs of which products are examined, as a whole."""
 
-ONE_SIDED_FACTORS = (8.0, 64.0)
-"""Factors that are tried for operators that treat both signs differently, on values of one sign."""
 
 MOST_INPUTS = 12
 """Number of inputs up to which those are found that exp needs to overflow, by a call for each."""
-
-UNANIMOUS_FACTORS = (64.0, 4096.0)
-"""Factors that are tried for comparisons of two tensors of which one is larger everywhere."""
 
 
 def plan(
@@ -128,6 +118,7 @@ def plan(
 
     def fixed() -> frozenset[int]:
         same = redrawn_inputs.fixed(inputs, others, missed.integers.positions)
+        same |= python_integers.fixed(model, inputs, others)
         return redrawn_inputs.standing(model, inputs, same, device, work)
 
     def named() -> tuple[tuple[int, float], ...]:
@@ -146,6 +137,7 @@ def plan(
         deepened=faults.found("deepened", lambda: improving_changes.deepened(*some), nothing),
         balanced=faults.found("balanced", lambda: improving_changes.balanced(*some), nothing),
         emptied=faults.found("emptied", emptied, nothing),
+        zeroed=faults.found("zeroed", lambda: improving_changes.zeroed(model, inputs), nothing),
         loosened=faults.found("loosened", lambda: improving_changes.loosened(*some), nothing),
         aligned=faults.found("aligned", lambda: _aligned(*some), ()),
         multiplies=iterations.multiplies,
@@ -226,7 +218,7 @@ def _scaling(model: Any, inputs: list[Any], missed: Limits) -> Scaling | None:
     """The first tried change with which the operators reach one more limit, or None."""
     leaves = list(layout.values(inputs))
     has_bounds = any(input_changes.is_float(x) and input_domain.is_bounded(x) for x in leaves)
-    for how in _scalings(
+    for how in tried_scalings.of(
         missed, (False, True) if has_bounds and not missed.needs_range else (False,)
     ):
         scaled = input_changes.scaled(inputs, how)
@@ -269,42 +261,6 @@ def _reach_more(now: Limits, before: Limits) -> bool:
         or now.unanimous < before.unanimous
         or len(now.overflows) < len(before.overflows)
     )
-
-
-def _scalings(missed: Limits, bounds: Collection[bool]) -> Iterator[Scaling]:
-    """Changes to try.  `bounds`: values of Scaling.leaves_bounds."""
-    for leaves_bounds in bounds:
-        yield from (Scaling(factor, leaves_bounds=leaves_bounds) for factor in _factors(missed))
-        if missed.one_sided:
-            yield from (
-                Scaling(factor, leaves_bounds=leaves_bounds) for factor in ONE_SIDED_FACTORS
-            )
-        if missed.unanimous:
-            for is_scattered in (False, True):
-                yield from (
-                    Scaling(factor, is_scattered, leaves_bounds) for factor in UNANIMOUS_FACTORS
-                )
-        if missed.overflows:
-            yield from (
-                Scaling(factor, leaves_bounds=leaves_bounds, scales_peaks=True)
-                for factor in softmax_arguments.factors(min(missed.overflows))
-            )
-
-
-def _factors(missed: Limits) -> Iterator[float]:
-    """Factors to try: growing ones for limits above all values; for limits below, of which a result
-    may grow as its inputs shrink, in either direction.
-    """
-    if missed.above:
-        first = BEYOND * max(missed.above)
-        yield from (
-            each
-            for each in (first * 4**attempt for attempt in range(ATTEMPTS))
-            if each <= LARGEST_FACTOR
-        )
-    if missed.below:
-        first = BEYOND * max(missed.below)
-        yield from (1 / first, first, 1 / (4 * first))
 
 
 def _iterated(

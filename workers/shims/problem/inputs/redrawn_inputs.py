@@ -13,8 +13,8 @@
   values (a unit matrix) are permuted, those of one with more are blended (blended_tables.py).
 
 If the reference does not run on all of them together, those are kept on which it runs alone.  This
-does not guard against other positions without a gap, and integers outside of tensors, which shapes
-may depend on.
+does not guard against other positions without a gap, and integers outside of tensors on which
+shapes depend (python_integers.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ from workers.protocol import layout
 from workers.protocol.reference_work import ReferenceWork
 from workers.protocol.roundoff import are_integers
 from workers.shims.problem import memory_estimate
-from workers.shims.problem.inputs import blended_tables, input_domain, local_changes
+from workers.shims.problem.inputs import (
+    blended_tables,
+    input_domain,
+    local_changes,
+    python_integers,
+)
 from workers.shims.problem.reference_session import call
 
 REDRAWN_BYTES = 64 << 20
@@ -218,6 +223,8 @@ def _repeats(x: Any) -> bool:
 
 
 def _redrawn(x: Any, sizes: Collection[int], *, turned: float = TURNED) -> Any:
+    if python_integers.is_integer(x):
+        return python_integers.redrawn(x)
     if isinstance(x, float):
         return float(_moved_number(torch.tensor(x, dtype=torch.float64), faint=0.0))
     if _adds_up(x, sizes):

@@ -176,10 +176,13 @@ def _with_local_changes(x: torch.Tensor) -> torch.Tensor:
 
 
 def _with_equal_parts(x: torch.Tensor, factor: float) -> torch.Tensor:
-    """The tensor with a few elements scaled, and rows of which a part repeats another."""
+    """The tensor with a few elements scaled, rows of which a part repeats another, and sorted
+    rows: their largest elements lie in one place, where choices by parts miss some.
+    """
     x = local_changes.in_few_rows(x, lambda part: part * factor, whole=0)
     x = local_changes.in_few_rows(x, local_changes.with_equal_halves)
-    return local_changes.in_few_rows(x, local_changes.with_equal_pairs)
+    x = local_changes.in_few_rows(x, local_changes.with_equal_pairs)
+    return local_changes.in_few_rows(x, local_changes.in_order)
 
 
 def _with_unlike_samples(x: torch.Tensor, factor: float) -> torch.Tensor:

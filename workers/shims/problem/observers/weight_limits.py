@@ -30,10 +30,12 @@ _FILLS = ("_like", "aten::new_")
 
 
 def missed_before(name: str, args: Any, kwargs: Any) -> float:
-    """Number of limits that the arguments of an operator miss."""
+    """Number of limits that the arguments of an operator miss.  Those that all exceed a limit miss
+    half of it: a single number is always on one side.
+    """
     limits = Limits()
     limits.guarded(limits.look_at_limits, name, args, kwargs)
-    return limits.one_sided + len(limits.above) + len(limits.below) + limits.unanimous
+    return limits.one_sided + len(limits.above) + len(limits.below) / 2 + limits.unanimous
 
 
 def missed_after(name: str, args: Any, kwargs: Any, found: Any) -> float:
