@@ -1,8 +1,9 @@
-"""BROWSE: parts of paths beyond those of Flask."""
+"""BROWSE: parts of paths beyond those of Flask, and what no path has."""
 
 from __future__ import annotations
 
 import flask
+from werkzeug.exceptions import NotFound
 from werkzeug.routing import BaseConverter
 
 
@@ -16,5 +17,13 @@ class Collection(BaseConverter):
 
 
 def install(app: flask.Flask) -> None:
-    """Before the routes that use them are registered."""
+    """Before the routes that use them are registered.  No stored name has NUL, so a path with one
+    is of nothing.
+    """
     app.url_map.converters["collection"] = Collection
+    app.before_request(_refuse_nul)
+
+
+def _refuse_nul() -> None:
+    if "\0" in flask.request.path:
+        raise NotFound("There is nothing under a path with a NUL character.")

@@ -93,6 +93,8 @@ def test_a_dataset_has_a_name_and_a_description(made: tuple[FlaskClient, str, Pa
     assert "<script>alert" not in text
     assert "Round 3" in site.get("/exports").text
     assert site.post(f"{path}/describe", data=form | {"name": "x" * 101}).status_code == 400
+    refused = site.post(f"{path}/describe", data=form | {"name": "a\0b"})
+    assert (refused.status_code, "name: expected text without NUL" in refused.text) == (400, True)
 
 
 def test_the_form_of_a_selection_explains_its_fields_and_defaults(

@@ -52,6 +52,7 @@ ADDRESSES = {
     "/compare?a={evaluation}&b={evaluation}&view=sideways": 400,
     "/compare.json?a={evaluation}&b={evaluation}&c=1": 400,
     "/hacks/no_such_detector/examples.json": 404,
+    "/hacks/%00/examples.json": 404,
     "/exports/new?policy=nope": 400,
     "/v1/collections/%00": 404,
 }

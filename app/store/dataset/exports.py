@@ -14,6 +14,7 @@ from uuid import UUID
 import psycopg
 import sqlalchemy as sa
 
+from app.domain.request import check_text
 from app.store.tables import export_rows, exports
 
 BLOCK_ROWS = 5_000
@@ -44,13 +45,14 @@ LONGEST_NAME, LONGEST_DESCRIPTION = 100, 5_000
 
 def describe(connection: sa.Connection, export_id: UUID, *, name: str, description: str) -> None:
     """Set the name and the description of a dataset; empty texts remove them.  Raises
-    ValueError for texts that are too long.
+    ValueError for texts that are too long, or that PostgreSQL does not keep.
     """
     for noun, text, most in (
         ("name", name, LONGEST_NAME),
         ("description", description, LONGEST_DESCRIPTION),
     ):
-        if len(text) > most or "\x00" in text:
+        check_text(noun, text)
+        if len(text) > most:
             raise ValueError(f"{noun}: expected at most {most} characters, got {len(text)}")
     values = {"name": name.strip() or None, "description": description.strip() or None}
     connection.execute(sa.update(exports).where(exports.c.export_id == export_id).values(values))
