@@ -375,3 +375,17 @@ def test_an_answer_that_is_nan_in_places_is_no_measure_unless_usual_ones_are() -
     said = usual_answers.objections(unusual.float(), unusual, of_numbers)
     assert said == ["", usual_answers.NOT_A_NUMBER, ""]
     assert usual_answers.objections(unusual.float(), unusual, of_nan) == ["", "", ""]
+
+
+def test_a_faint_answer_may_err_by_a_few_roundings_near_one() -> None:
+    x = 1e-6 * torch.randn(1, 256, dtype=torch.float64)
+    size = usual_answers.AnswerSize(rms=0.6, error=1e-7)
+    rule = correctness.Rule(
+        gross=True, least_norms=(usual_answers.least_norm(size, torch.float32, 256),)
+    )
+    single = x.float()
+    for got, right in ((2 * torch.sigmoid(2 * single) - 1, True), (0.8 * single, False)):
+        compared = correctness.compare(
+            got, torch.tanh(x), torch.tanh(single), torch.zeros(1), 0, (256,), rule
+        )
+        assert compared.ok == [right]

@@ -13,7 +13,7 @@ import torch
 from app.domain.evaluation import Status
 from app.domain.job import Job
 from workers.protocol.control_channel import ReplyCode
-from workers.referee.comparison.correctness import SecondLook
+from workers.referee.comparison.correctness import Rule, SecondLook
 from workers.referee.host.device import open_device
 from workers.referee.host.uncharged_time import UnchargedTime
 from workers.referee.processes.process_handle import FailedError, decoding
@@ -324,6 +324,8 @@ def test_a_compiler_that_was_killed_is_no_fault_of_the_kernel(message: str, is_o
 def test_an_error_on_unusual_inputs_says_so() -> None:
     lock = SimpleNamespace(shared=nullcontext)
     runner: Any = SimpleNamespace(streams=False, are_costly=False, in_block=4, device_lock=lock)
+    runner.arena = SimpleNamespace(outputs=SimpleNamespace(leaves=()))
+    runner.record = SimpleNamespace(rule=Rule())
 
     def refuse(*_: object) -> None:
         raise FailedError(ReplyCode.CALL_FAILED, "IndexError: index 512\nTraceback\n")

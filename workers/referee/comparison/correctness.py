@@ -82,6 +82,8 @@ class Rule:
     """Least norm of an answer that errors are relative to, per output, on the problem's own inputs
     (problem_spec.ProblemSpec.usual_norms).
     """
+    least_norms: tuple[float, ...] = ()
+    """The same on unusual inputs (usual_answers.least_norm)."""
 
 
 DEFAULT_RULE = Rule()
@@ -345,13 +347,14 @@ def compare(
     shape = (got.shape[0], -1)
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
     beyond = [] if rule.tolerance is None else [_beyond(got, expected, *rule.tolerance)]
+    norms = rule.least_norms if rule.gross else rule.usual_norms
     rows = error_rows(
         (got, expected),
         (baseline, expected),
         more=beyond,
         closely=closely,
         faint=0 if rule.gross else FAINT,
-        least=rule.usual_norms[index] if rule.usual_norms and not rule.gross else 0.0,
+        least=norms[index] if norms else 0.0,
     )
     errors = [CallErrors(*row) for row in rows]
     return ComparedOutput(

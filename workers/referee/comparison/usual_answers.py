@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from workers.protocol.roundoff import FLOORS, computable
-from workers.referee.comparison.correctness import CLOSE
+from workers.referee.comparison.correctness import CLOSE, GROSS_L2
 from workers.referee.comparison.output_errors import error_rows, finite, parts
 
 SURVIVES = 10.0
@@ -23,6 +23,10 @@ NOT_A_NUMBER = "the reference's answer is NaN in places, on the problem's own in
 
 VANISHED = 1e-9
 """Size of an answer that says nothing in any case, in multiples of the usual one."""
+
+
+ROUNDINGS = 2.0
+"""Error of a kernel that rounds near one, in steps of numbers of the usual answer's size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,16 @@ def answer_size(values: torch.Tensor, expected: torch.Tensor) -> AnswerSize:
     more = [root_mean_square(expected), _has_nan(expected)]
     [(error, _, _, rms, has_nan)] = error_rows((values, expected), more=more)
     return AnswerSize(rms=rms, error=finite(error), has_nan=bool(has_nan))
+
+
+def least_norm(size: AnswerSize, dtype: torch.dtype, elements: int) -> float:
+    """Least norm of an answer to unusual inputs that errors are relative to: however faint it is,
+    `2 * sigmoid(2 * x) - 1` rounds near one, and so does `log(1 + exp(x))`.  Narrower types are
+    computed with in fp32.
+    """
+    is_wide = dtype in (torch.float64, torch.complex128)
+    step = torch.finfo(torch.float64 if is_wide else torch.float32).eps
+    return ROUNDINGS * step / GROSS_L2 * size.rms * math.sqrt(elements)
 
 
 def objections(

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import torch
 
@@ -66,6 +68,11 @@ def try_variants(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> 
 
     Only plainly wrong outputs count (correctness.Rule.gross).
     """
+    norms = tuple(
+        usual_answers.least_norm(size, layout.dtype_of(leaf), math.prod(leaf.get("shape", ())))
+        for size, leaf in zip(before, runner.arena.outputs.leaves, strict=True)
+    )
+    runner.record.rule = replace(runner.record.rule, least_norms=norms)
     with _naming_the_inputs():
         _try_all(runner, before)
 
