@@ -174,6 +174,8 @@ def test_tokens_end(site: FlaskClient, add: Callable[..., UUID], database: Datab
     assert site.get("/account", auth=("anything", text)).status_code == 200
     for bad in (late, text[:-1], "assay_", "", "x" * 10_000, "\udce9"):
         assert site.get("/account", headers=bearer(bad)).status_code == 401, bad
+    other = site.get("/v1/runs", headers={"Authorization": f"Token {text}"})
+    assert "expected `Bearer TOKEN`, got no token" in other.json["error"]["message"]
     with database.begin() as connection:
         [used] = [each for each in tokens.listed(connection, ada) if each.api_token_id == token_id]
         assert used.last_used_at is not None

@@ -224,11 +224,13 @@ def _by_token() -> User:
     text = (sent.token if sent.type == "bearer" else sent.password) if sent else None
     kept: dict[str, tuple[float, User]] = flask.current_app.extensions["assay.identity"]["tokens"]
     now = time.monotonic()
-    if text and text in kept and kept[text][0] > now:
+    if not text:
+        raise LoginRequiredError("Authorization: expected `Bearer TOKEN`, got no token")
+    if text in kept and kept[text][0] > now:
         return kept[text][1]
     with request_context.database().begin() as connection:
-        user = tokens.user_of(connection, text) if text else None
-    if user is None or text is None:
+        user = tokens.user_of(connection, text)
+    if user is None:
         raise LoginRequiredError(
             "the token is unknown, revoked or expired, or its user is disabled"
         )
