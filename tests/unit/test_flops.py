@@ -55,7 +55,7 @@ def test_products_are_listed_and_all_else_is_weighed() -> None:
         products=(2 * 6 * 8 * 10,),
         rest_bytes=2 * 4 * 6 * 10,  # read and written once; transposing and viewing are free
         rest_operators=1,
-        elementwise_bytes=whole,  # a product of eight terms, too
+        local_bytes=whole,  # a product of eight terms, too
         whole_bytes=whole,
     )
 

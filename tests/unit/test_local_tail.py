@@ -64,14 +64,14 @@ def test_operators_after_the_last_that_combines_elements(
     with torch.no_grad(), FlopCounter() as counter:
         outputs = model(X)
     assert counter.tail_bytes([outputs]) == pytest.approx(passes * PASS_BYTES)
-    assert counter.work.whole_bytes >= counter.work.elementwise_bytes >= passes * PASS_BYTES * 0.99
+    assert counter.work.whole_bytes >= counter.work.local_bytes >= passes * PASS_BYTES * 0.99
 
 
 def test_elementwise_operators_in_the_middle() -> None:
     with torch.no_grad(), FlopCounter() as counter:
         outputs = torch.tanh(torch.relu(X @ WEIGHT)).mean(1)
     assert counter.tail_bytes([outputs]) == 0
-    assert counter.work.elementwise_bytes == 2 * PASS_BYTES
+    assert counter.work.local_bytes == 2 * PASS_BYTES
 
 
 def test_rows_that_are_computed_one_by_one() -> None:
@@ -79,7 +79,7 @@ def test_rows_that_are_computed_one_by_one() -> None:
         y = torch.relu(X @ WEIGHT)
         outputs = torch.cat([torch.exp(row / row.sum()) for row in y.split(1)])
     assert counter.tail_bytes([outputs]) == 2 * PASS_BYTES
-    assert counter.work.elementwise_bytes == 3 * PASS_BYTES
+    assert counter.work.local_bytes == 3 * PASS_BYTES
 
 
 def test_a_long_tail_is_followed() -> None:
@@ -106,4 +106,4 @@ def test_of_many_operators_most_of_the_time_is_launching_them(
     launching = (2701 - library_work.MANY) * (5 << 20)
     assert counter.work.whole_bytes == pytest.approx(launching, rel=1e-3)
     assert counter.tail_bytes([outputs]) == pytest.approx(launching * 901 / 2701, rel=1e-3)
-    assert counter.work.elementwise_bytes == pytest.approx(launching * 902 / 2701, rel=1e-3)
+    assert counter.work.local_bytes == pytest.approx(launching * 902 / 2701, rel=1e-3)

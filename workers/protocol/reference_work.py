@@ -38,7 +38,7 @@ class ReferenceWork:
     whole_bytes: int = 0
     """The work of all operators, as bytes that a GPU moves in the same time; 0 if it is not known.
     """
-    elementwise_bytes: int = 0
+    local_bytes: int = 0
     """The part of it in local operators, elementwise ones and others of a few elements."""
     tail_bytes: int | None = None
     """The part in the local tail (workers/shims/problem/observers/local_tail.py);
@@ -54,7 +54,7 @@ class ReferenceWork:
         """Read it from JSON written by the reference's process.  Raises ValueError."""
         flops = None if fields["flops"] is None else int(fields["flops"])
         products = tuple(int(each) for each in fields["products"])
-        names = ("rest_bytes", "rest_operators", "whole_bytes", "elementwise_bytes")
+        names = ("rest_bytes", "rest_operators", "whole_bytes", "local_bytes")
         rest = {name: int(fields[name]) for name in names}
         tail = None if fields["tail_bytes"] is None else int(fields["tail_bytes"])
         numbers = (flops or 0, tail or 0, *products, *rest.values())

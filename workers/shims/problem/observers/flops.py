@@ -46,7 +46,7 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
             rest_bytes=self._rest_bytes,
             rest_operators=self._rest_operators,
             whole_bytes=self._tail.whole_bytes,
-            elementwise_bytes=self._tail.local_bytes,
+            local_bytes=self._tail.local_bytes,
         )
 
     def tail_bytes(self, outputs: Any) -> int:
