@@ -340,15 +340,9 @@ def widened(node: Node) -> Node:
         else dict(node)
     )
     if copy["kind"] == "tensor":
-        dtype = DTYPES[copy["dtype"]]
-        copy["dtype"] = (
-            "complex128"
-            if dtype.is_complex
-            else "float64"
-            if dtype.is_floating_point
-            else copy["dtype"]
-        )
-        copy["stride"] = None
+        copy["stride"], dtype = None, DTYPES[copy["dtype"]]
+        if is_inexact(dtype):
+            copy["dtype"] = "complex128" if dtype.is_complex else "float64"
     return copy
 
 
