@@ -54,6 +54,17 @@ class _Unannounced(LimitedStream):
         return data
 
 
+def too_large() -> str | None:
+    """The limit that a refused body exceeds, in words; None where the route has none."""
+    request = flask.request
+    most = request.max_content_length
+    if most is None:
+        return None
+    if request.content_length is not None and request.content_length <= most:
+        return f"form: expected at most {request.max_form_parts} fields, got more"
+    return f"body: expected at most {most} bytes here, got more"
+
+
 def install(app: flask.Flask) -> None:
     """Have `app` refuse bodies that are too long, before anything reads them."""
     app.config["MAX_CONTENT_LENGTH"] = USUAL_BODY_BYTES
@@ -70,6 +81,7 @@ def _limit() -> None:
     if request.endpoint is None:
         return
     request.max_content_length = of(flask.current_app.view_functions[request.endpoint])
+    request.max_form_memory_size = request.max_content_length  # a field may be all of the form
     if request.content_length is None and "wsgi.input_terminated" in request.environ:
         body = _Unannounced(request.environ["wsgi.input"], request.max_content_length, is_max=True)
         request.stream = cast("IO[bytes]", body)

@@ -18,7 +18,7 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException, NotFound
 
 from app.store.evaluation.evaluation_json import CodecError
 from app.store.postgres.database import DatabaseUnavailableError, DiskFullError, ReadOnlyError
-from app.web import unsent_forms
+from app.web import body_limits, unsent_forms
 from app.web.identity import authentication, csrf
 from app.web.job_waiter import StoppingError
 
@@ -83,11 +83,8 @@ def _http(error: HTTPException) -> flask.Response:
     if error.code is None or error.code < 400:  # a redirect is raised as an exception, too
         return flask.current_app.make_response(error.get_response())
     description = error.description or ""
-    if (
-        error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        and (most := flask.request.max_content_length) is not None
-    ):
-        description = f"body: expected at most {most} bytes here, got more"
+    if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        description = body_limits.too_large() or description
     if isinstance(error, ClientDisconnected):
         description = (
             "body: expected it whole, got a part: it ended early, stood still, or its chunks cannot"

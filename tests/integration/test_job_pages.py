@@ -183,6 +183,20 @@ def test_the_form_submits_a_job_and_shows_its_defaults(
     assert again[2].endswith("done=known")
 
 
+def test_a_field_of_the_form_may_be_as_long_as_a_source(empty_pages: FlaskClient) -> None:
+    """The page sends its form in parts; a part of more than half a megabyte counts as any other."""
+    kind = "multipart/form-data; boundary=-"
+    answer = empty_pages.post("/jobs/new", data=in_parts(["#" * 600_000]), content_type=kind)
+    assert answer.status_code == 403, "the form's token is looked for, and missing"
+    answer = empty_pages.post("/jobs/new", data=in_parts([""] * 2_000), content_type=kind)
+    assert (answer.status_code, "form: expected at most 1000 fields" in answer.text) == (413, True)
+
+
+def in_parts(candidates: list[str]) -> bytes:
+    field = '---\r\nContent-Disposition: form-data; name="candidate"\r\n\r\n'
+    return "".join(f"{field}{each}\r\n" for each in candidates).encode() + b"-----\r\n"
+
+
 def test_errors_of_the_form_stand_beside_their_fields(
     empty_pages: FlaskClient, database: Database
 ) -> None:
