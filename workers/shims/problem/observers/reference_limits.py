@@ -22,7 +22,6 @@ only once it is computed with.
 
 from __future__ import annotations
 
-import functools
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -137,9 +136,9 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self.guarded(note, name, args, kwargs, found)
         return found
 
-    @functools.cached_property
+    @property
     def _looks(self) -> tuple[Sequence[Callable[..., None]], Sequence[Callable[..., None]]]:
-        """Observers of an operator's arguments, and of its results."""
+        """Observers of an operator's arguments, and of its results; kept, they would be a cycle."""
         products = (self._look_at_exponentials, self._look_at_products)
         traits = (self.idle.note,) if self._traits else ()
         numbers = (self._note_integers, self._note_extremes, self._note_choices)
