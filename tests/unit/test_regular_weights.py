@@ -25,6 +25,7 @@ PRUNED = torch.where(torch.rand(80, 80) > 0.5, SQUARE, 0.0)
         (SQUARE + SQUARE.T, True),
         (torch.tril(SQUARE), True),
         (torch.block_diag(*[torch.randn(20, 20)] * 4), True),
+        (torch.block_diag(*[torch.randn(100, 80)] * 2), True),
         (torch.randn(159)[torch.arange(80)[:, None] - torch.arange(80) + 79], True),
         (SQUARE, False),
         (SQUARE[0], False),

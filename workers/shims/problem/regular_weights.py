@@ -20,7 +20,9 @@ STEPS = 1e-4
 """Largest difference of steps that count as equal, as a share of one; they are rounded."""
 
 LOOKED_AT = 64
-"""Rows and columns of a matrix that are tested first."""
+"""Rows and columns of a matrix that are tested first: those of a corner, or rows all over it, as
+the first block of a diagonal may fill a corner.
+"""
 
 ZEROS = 0.25
 """Least share of zeros beside a band."""
@@ -38,8 +40,11 @@ def is_regular(weight: torch.Tensor) -> bool:
     matrix = weight.flatten(1)
     if min(matrix.shape) < LEAST:
         return False
+    some = matrix[:: -(-len(matrix) // LOOKED_AT)]
+    if _is_banded(some) and _is_banded(matrix):
+        return True
     corner = matrix[:LOOKED_AT, :LOOKED_AT]
-    return any(test(corner) and test(matrix) for test in (_is_symmetric, _is_toeplitz, _is_banded))
+    return any(test(corner) and test(matrix) for test in (_is_symmetric, _is_toeplitz))
 
 
 def _forms(row: torch.Tensor) -> Iterator[torch.Tensor]:
