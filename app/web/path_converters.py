@@ -16,14 +16,22 @@ class Collection(BaseConverter):
     part_isolating = False
 
 
+class Given(BaseConverter):
+    """Name or id that a sender gave, which may hold `/`, also first or twice, and ends of lines."""
+
+    regex = "(?s:.+)"
+    part_isolating = False
+
+
 def install(app: flask.Flask) -> None:
     """Before the routes that use them are registered.  No stored name has NUL, so a path with one
     is of nothing.
     """
-    app.url_map.converters["collection"] = Collection
+    app.url_map.converters |= {"collection": Collection, "given": Given}
+    app.url_map.merge_slashes = False  # a run `/a` is another than `a`
     app.before_request(_refuse_nul)
 
 
 def _refuse_nul() -> None:
     if "\0" in flask.request.path:
-        raise NotFound("There is nothing under a path with a NUL character.")
+        raise NotFound(f"{flask.request.path!r}: not found")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from urllib.parse import quote
 from uuid import uuid4
 
 import flask
@@ -64,6 +65,12 @@ def test_deep_settings_that_are_stored_already_break_no_list(
     assert site.get(f"/v1/runs/{row['run_id']}").status_code == 200
     assert "poison" in site.get("/runs").text
     assert site.get(f"/runs/{row['run_id']}").status_code == 200
+
+
+def test_a_run_is_read_by_any_name_that_it_may_have(site: FlaskClient) -> None:
+    for name in ("a", "/a", "a//b", "/", "a\nb", "..", "%2e", "a?b#c"):
+        made = site.post("/v1/runs", json={"name": name, "model": "m"}).json
+        assert site.get(f"/v1/runs/{quote(name, safe='')}").json["run_id"] == made["run_id"], name
 
 
 def test_a_number_beyond_every_float_is_refused(site: FlaskClient) -> None:

@@ -157,7 +157,7 @@ def test_requests_are_counted_by_route(app: flask.Flask) -> None:
     for _ in range(2):
         assert site.get("/v1/runs/unknown", buffered=True).status_code == 404
     found = scraped(app)
-    assert found["assay_http_requests_total{method=GET,route=/v1/runs/<path:run>,status=404}"] == 2
+    assert found["assay_http_requests_total{method=GET,route=/v1/runs/<given:run>,status=404}"] == 2
     assert found["assay_http_requests_in_flight{}"] == 1, "this one"
 
 

@@ -78,7 +78,7 @@ def index(query: RunQuery) -> flask.Response:
     return newest_first("runs", "run_id", runs.listed, query)
 
 
-@operation("GET", "/runs/<path:run>", Scope.READ, answers={200: RunFigures}, refusals=(404,))
+@operation("GET", "/runs/<given:run>", Scope.READ, answers={200: RunFigures}, refusals=(404,))
 def read(run: str) -> flask.Response:
     """One run, by its name or its id, with live figures: counts, rewards of its
     latest evaluations, open jobs.

@@ -97,28 +97,28 @@ def submit_workflow() -> Response:
     return _evaluate_one(requests.convert(fields, EvaluationRequest), responses.workflow)
 
 
-@blueprint.get("/workflow/results/<path:task_id>")
+@blueprint.get("/workflow/results/<given:task_id>")
 @requires("read")
 def workflow_result(task_id: str) -> Response:
     """Outcome of a task."""
     return _stored_result(task_id, responses.workflow)
 
 
-@blueprint.get("/status/<path:task_id>")
+@blueprint.get("/status/<given:task_id>")
 @requires("read")
 def status(task_id: str) -> Response:
     """State of a task: whether it is over, and its error."""
     return flask.jsonify(responses.progress(task_id, _result(_task(task_id))))
 
 
-@blueprint.get("/results/<path:task_id>")
+@blueprint.get("/results/<given:task_id>")
 @requires("read")
 def result(task_id: str) -> Response:
     """Outcome of a task, in full."""
     return _stored_result(task_id, responses.evaluation)
 
 
-@blueprint.delete("/tasks/<path:task_id>")
+@blueprint.delete("/tasks/<given:task_id>")
 @requires("submit")
 def cancel(task_id: str) -> Response:
     """Cancel a task, even while it runs.  A job that was submitted otherwise as well continues,
