@@ -17,7 +17,9 @@ class Collection(BaseConverter):
 
 
 class Given(BaseConverter):
-    """Name or id that a sender gave, which may hold `/`, also first or twice, and ends of lines."""
+    """Name or id that a sender gave: it may hold `/`, also first or twice, and ends of lines, and a
+    run `/a` is another than `a`.
+    """
 
     regex = "(?s:.+)"
     part_isolating = False
@@ -28,7 +30,6 @@ def install(app: flask.Flask) -> None:
     is of nothing.
     """
     app.url_map.converters |= {"collection": Collection, "given": Given}
-    app.url_map.merge_slashes = False  # a run `/a` is another than `a`
     app.before_request(_refuse_nul)
 
 
