@@ -12,6 +12,7 @@ import pytest
 
 from workers.protocol.control_channel import Delivering
 from workers.protocol.input_variants import CHECKED, CLOSER, REACHED, Variant
+from workers.referee.comparison.correctness import Rule
 from workers.referee.processes.process_session import Session
 from workers.referee.session import variant_calls
 
@@ -79,6 +80,8 @@ def test_few_requests_draw_what_is_tried_kind_by_kind(
         in_block=in_block,
         draw_unusual=draw_unusual,
         device_lock=SimpleNamespace(shared=nullcontext),
+        arena=SimpleNamespace(outputs=SimpleNamespace(leaves=())),
+        record=SimpleNamespace(rule=Rule()),
     )
     monkeypatch.setattr(
         variant_calls, "_try_drawn", lambda _, batch, __: tried.append(batch.variants)

@@ -1,6 +1,6 @@
 """Some rows of a table are replaced by a fixed number.
 
-What a kernel writes here is the same for all inputs, and the rest is a copy.
+A kernel writes the same here for all inputs, and the rest is a copy.
 """
 
 import torch

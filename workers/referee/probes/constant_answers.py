@@ -1,7 +1,7 @@
 """EVALUATE: answers that are the same for other inputs, as a whole or where kernels write them.
 
-Replays of what a kernel wrote for other inputs are right there, and say nothing about the kernel:
-the problem asks for these values (a fill behind the last row, a causal mask).
+Replays of values that a kernel wrote for other inputs are right there, and say nothing about the
+kernel: the problem asks for these values (a fill behind the last row, a causal mask).
 """
 
 from __future__ import annotations
