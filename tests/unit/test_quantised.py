@@ -118,3 +118,29 @@ def test_a_quotient_without_a_value_stays_as_it_is() -> None:
     assert found[0] == torch.inf
     assert found[1] == -torch.inf
     assert found[2].isnan()
+
+
+class SignOfASum(nn.Module):
+    """Values with a faint one beside them, of which a sum near zero decides the sign."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1e-4 * torch.sign(x.sum(dim=1, keepdim=True))
+
+
+def test_an_element_that_rounding_moves_by_twice_its_limit_is_right_on_either_side() -> None:
+    torch.manual_seed(4)
+    x = torch.randn(64, 256)
+    x[5] -= x[5].double().mean().float()
+    x[5, 0] -= x[5].double().sum().float()
+    model = SignOfASum()
+    best = best_truth.find(model, [x], model(x))
+    expected = model(x)
+    given = expected.clone()
+    given[5] = 2 * x[5] - expected[5]
+    given[6, 1] += 3e-4
+    kept = given.clone()
+    equivalent_answers.find_equivalent(
+        true_answer.twin(model, best), best, [x], [kept], time.process_time() + 60.0
+    )
+    assert torch.equal(kept[5], given[5])
+    assert kept[6, 1] != given[6, 1]

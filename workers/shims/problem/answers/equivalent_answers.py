@@ -329,10 +329,11 @@ def _perturb(
     for index, (leaf, mine, theirs) in enumerate(zip(leaves, got, answer, strict=True)):
         if is_inexact(mine.dtype):
             margin = FLOORS.get(mine.dtype, (0.0, 0.0))[1] * _rms(theirs)
-            jumps = (high[index] - low[index]).abs() > 4 * margin  # none of complex numbers
+            moved = (high[index] - low[index]).abs()  # zero of complex numbers
+            jumps = moved > 4 * margin
             if not mine.is_complex():
                 wide, between = mine.double(), (low[index] - margin, high[index] + margin)
-                met[index] = jumps & (wide >= between[0]) & (wide <= between[1])
+                met[index] = (moved > margin) & (wide >= between[0]) & (wide <= between[1])
                 met[index] |= undefined_elements.are_undefined(wide, theirs, between, lost[index])
             _gauge(leaf, spreads[index].masked_fill_(jumps, 0) / GAUGES, _rms(theirs))
         elif mine.numel() not in indices and decided_counts.are_near(
