@@ -1,4 +1,4 @@
-"""BROWSE: parts of paths beyond those of Flask, and what no path has."""
+"""BROWSE: parts of paths beyond those of Flask, and characters that no path has."""
 
 from __future__ import annotations
 

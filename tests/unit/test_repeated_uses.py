@@ -20,6 +20,6 @@ def test_a_limit_that_a_loop_misses_counts_for_some_of_its_steps() -> None:
     with Limits([x, index]) as limits:
         for _ in range(1000):
             x = x.clamp(max=50.0)
-        x[index.neg()]  # what integers are used for is noted everywhere
+        x[index.neg()]  # uses of integers are noted everywhere
     assert repeated_uses.LOOKED_AT < len(limits.above) < 100
     assert limits.integers.positions == {1}

@@ -13,7 +13,7 @@ from workers.protocol.launch_records import Launch
 X = torch.randn(50, 40, generator=torch.Generator().manual_seed(0))
 MADE = X.cumsum(1)
 MANY = torch.randn(16384, 64, generator=torch.Generator().manual_seed(0))
-"""Of sixty-four times as many elements as are looked at, in as many columns."""
+"""A tensor of sixty-four times as many elements as are looked at, in as many columns."""
 
 
 def _found(source: torch.Tensor, written: torch.Tensor) -> tuple[scaled_copies.Scaled, ...]:
@@ -52,7 +52,7 @@ def test_a_multiple_is_found(written: torch.Tensor, factor: float, offset: float
         (X.clone(), 2 * X),
         (X.t().contiguous(), 2 * X.t().contiguous()),
         (X.double(), (2 * X).double()),
-        (MANY, MANY * torch.arange(1, 65)),  # of all columns: a sample of one is a multiple
+        (MANY, MANY * torch.arange(1, 65)),  # all columns: a sample of one is a multiple
         (MADE.bfloat16(), MADE),  # one of two parts: its multiple is no answer in fp32
     ],
 )

@@ -1,4 +1,4 @@
-"""Other values for a weight, on which a reference's operators do what they do on none of its own.
+"""Other values for a weight, with which a reference's operators reach limits that its own miss.
 
 The reference's process tries them (workers/shims/problem/telling_weights.py), and the referee
 writes them for both sides (workers/referee/probes/weight_values.py).

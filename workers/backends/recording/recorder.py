@@ -311,7 +311,7 @@ class Recorder:
         *,
         is_map: bool = False,
     ) -> None:
-        """Note what a launch wrote, nothing if memory does not allow it, and what explains it."""
+        """Note the results of a launch, none if memory does not allow it, and their reasons."""
         kept = written_values.kept(written)
         self._kept_bytes += sum(x.untyped_storage().nbytes() for each in kept for x in each)
         self._kept.append(kept)

@@ -47,7 +47,7 @@ reach limits that other inputs do not.
 
 SMALL = frozenset({Variant.SHRUNK, Variant.BALANCED, Variant.REACHING})
 """Kinds of unusual inputs to which an answer may be small: a square of them is, a sum of both
-signs, and what follows from a norm below its limit.
+signs, and a quotient by a norm that falls below its limit.
 """
 
 CLOSE = frozenset({Variant.REDRAWN, Variant.BALANCED})

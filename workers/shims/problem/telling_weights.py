@@ -1,4 +1,4 @@
-"""Weights on which a reference's operators do what they do on none of its own.
+"""Weights with which a reference's operators reach limits that its own weights miss.
 
 Factors on each weight are tried (workers/protocol/moved_weights.py) until one operator less misses
 a limit, changes nothing or vanishes, or half as many do (observers/weight_limits.py).
@@ -38,7 +38,7 @@ def factors(model: Any, inputs: list[Any], missed: Mapping[str, float]) -> dict[
 
 
 def _misses(model: Any, inputs: list[Any], name: str, factor: float) -> float:
-    """What operators on a changed weight miss; infinity if the answer is not finite."""
+    """Count of limits that a changed weight misses; infinity if the answer is not finite."""
     parameter = model.get_parameter(name).data
     before = parameter.clone()
     generator = torch.Generator(parameter.device).manual_seed(0)

@@ -152,7 +152,7 @@ def plan(
 
 class Faults(list[str]):
     """Errors of parts of a plan: each part is found without the others, in a time of its own and
-    what is left of the plan's.
+    the rest of the plan's.
     """
 
     def __init__(self) -> None:

@@ -51,7 +51,7 @@ def of(missed: Limits, bounds: Collection[bool]) -> Iterator[Scaling]:
 def _factors(missed: Limits) -> Iterator[tuple[float, bool]]:
     """Factors to try, and whether on all elements: growing ones for limits above all values; for
     limits below, of which a result may grow as its inputs shrink, in either direction; smaller ones
-    on all elements for a norm of a whole tensor, or what is divided by it.
+    on all elements for a norm of a whole tensor, or a quotient by it.
     """
     above, below = (max(ratios, default=0.0) for ratios in (missed.above, missed.below))
     if above:

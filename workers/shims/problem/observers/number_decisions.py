@@ -26,7 +26,7 @@ class NumberDecisions(Watching):  # type: ignore[no-untyped-call]
         super().__init__()
         self.decisions: list[bool] = []
         self.invents = False
-        """As of Limits; no conversion is looked at."""
+        """Always false: no conversion is looked at."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name: str = func._schema.name

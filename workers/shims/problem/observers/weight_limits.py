@@ -15,8 +15,8 @@ from workers.shims.problem.observers.idle_operators import IdleOperators
 from workers.shims.problem.observers.reference_limits import Limits
 
 FAR, HIDDEN, LEAST_SHARE = 4.0, 1e-4, 1 / 64
-"""Arguments beyond which a function may vanish, the size below which its result hides what it
-scales, and the least share of such results that counts: one branch of 64.
+"""Arguments beyond which a function may vanish, the size below which its result hides a branch
+that it scales, and the least share of such results that counts: one branch of 64.
 """
 
 LEVEL = 1e-5

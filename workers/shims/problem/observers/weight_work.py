@@ -51,7 +51,7 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         parameter alone.
         """
         self.missed: Counter[str] = Counter()
-        """What operators on values that follow from a parameter alone miss (weight_limits.py)."""
+        """Limits that values which follow from a parameter alone miss (weight_limits.py)."""
         self._names: Any = WeakIdKeyDictionary()
         """Tensors that follow from parameters alone, and the names of these."""
         self._given: Any = WeakIdKeyDictionary()
