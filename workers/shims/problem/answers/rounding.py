@@ -53,6 +53,31 @@ QUOTIENTS = ("div", "reciprocal")
 the reciprocal rounds it.
 """
 
+CUMULATES = ("cumsum", "logcumsumexp", "cumprod")
+"""Prefixes of the names of operations whose results err with their length: each order of blocks
+adds up other partial results.
+"""
+
+SELECTIONS = (
+    "topk",
+    "sort",
+    "argmax",
+    "argmin",
+    "max",
+    "min",
+    "kthvalue",
+    "median",
+    "nanmedian",
+    "cummax",
+    "cummin",
+)
+"""Operations that return indices into their first argument."""
+
+UNTIED, UNTIED_AT_LEAST = 2.0**-45, 1e-300
+"""Relative and least change of numbers that are equal, for an operation that selects one of them:
+less than the distance of two numbers of single precision.
+"""
+
 SHIFT = 4.0
 """Error of an argument that is decided on, in roundings of a number of the tensor's size."""
 
@@ -107,6 +132,11 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         elif _decides(name, kwargs):
             args, kwargs = layout.mapped(self._shifted, (args, kwargs))
         result = super().compute(func, called, args, kwargs)
+        if name in SELECTIONS and not kwargs.get("stable"):
+            untied = super().compute(func, called, (self._untied(args[0]), *args[1:]), kwargs)
+            return _with_indices(result, untied)
+        if name.startswith(CUMULATES):
+            by *= max(1.0, math.sqrt(args[0].shape[args[1]] if args[0].dim() else 1))
         if func.is_view or name.startswith(MOVES):
             return result
         if func._schema.is_mutable:
@@ -151,6 +181,16 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         found._nominal = nominal(value)  # type: ignore[attr-defined]
         return found
 
+    def _untied(self, value: torch.Tensor) -> torch.Tensor:
+        """Numbers of which none are equal, in the order of those that differ."""
+        if not value.is_floating_point():
+            return value
+        noise = torch.rand(
+            value.shape, generator=self._generator, dtype=value.dtype, device=value.device
+        )
+        by = (UNTIED * value.abs()).clamp_(min=UNTIED_AT_LEAST)
+        return torch.where(value.isfinite(), value + noise.mul_(by), value)
+
     def _shifted(self, value: Any) -> Any:
         if (
             not isinstance(value, torch.Tensor)
@@ -166,6 +206,13 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         found: Any = torch.where(value == value.round(), value, value + by * noise.mul_(2).sub_(1))
         found._nominal = nominal(value)
         return found
+
+
+def _with_indices(result: Any, untied: Any) -> Any:
+    """The result of an operation, with the indices that it has for untied numbers."""
+    if isinstance(result, torch.Tensor):
+        return untied if result.dtype == torch.int64 else result
+    return type(result)([result[0], untied[1]])
 
 
 def _decides(name: str, kwargs: Any) -> bool:
