@@ -317,11 +317,7 @@ def _perturb(
             moved = (high[index] - low[index]).abs()  # zero of complex numbers
             jumps = moved > 4 * margin
             if not mine.is_complex():
-                wide, between = mine.double(), (low[index] - margin, high[index] + margin)
-                differs = (wide - theirs).abs() > margin
-                met[index] = (moved > margin) & (wide >= between[0]) & (wide <= between[1])
-                met[index] &= differs  # a share of all elements is allowed to
-                met[index] |= undefined_elements.are_undefined(wide, theirs, between, lost[index])
+                met[index] = _decided(mine, theirs, low[index], high[index], lost[index], margin)
             _gauge(leaf, spreads[index].masked_fill_(jumps, 0) / GAUGES, _rms(theirs))
         elif mine.numel() not in indices and decided_counts.are_near(
             mine, theirs, low[index], high[index]
@@ -333,6 +329,23 @@ def _perturb(
         if count <= max(1, MOST * mine.numel()):
             leaf.close += count
             right[index] |= close
+
+
+def _decided(
+    mine: torch.Tensor,
+    theirs: torch.Tensor,
+    low: torch.Tensor,
+    high: torch.Tensor,
+    lost: torch.Tensor,
+    margin: float,
+) -> torch.Tensor:
+    """Mask of the elements of an inexact output that rounding decides: they differ from the
+    expected ones and lie between those of perturbed answers, some of which are `lost` (no number).
+    """
+    wide, between = mine.double(), (low - margin, high + margin)
+    found = ((high - low).abs() > margin) & ((wide - theirs).abs() > margin)
+    found &= (wide >= between[0]) & (wide <= between[1])
+    return found | undefined_elements.are_undefined(wide, theirs, between, lost)
 
 
 def _is_nan(answer: torch.Tensor) -> torch.Tensor:
