@@ -43,7 +43,7 @@ def test_outputs_that_follow_from_another_of_equal_inputs_are_right() -> None:
     scores, scales = torch.randn(ROWS, EXPERTS), 0.5 + torch.rand(EXPERTS)
     scores[:4, 3] = scores[:4, 17] = 5.0
     scores[4:6, 3] = scores[4:6, 17] = scores[4:6].sort(-1).values[:, -3]
-    scores[6:8, [5, 9]] = 0.0  # of numbers below zero
+    scores[6:8, [5, 9]] = 0.0  # the others are below zero
     scores[6:8] = torch.where(scores[6:8] == 0.0, scores[6:8], -scores[6:8].abs())
     weights, chosen = _last_first(scores, scales)
     expected, order = Router()(scores, scales)

@@ -20,7 +20,7 @@ other sign, which may only lead away from a limit.
 """
 
 LEAST_SORTED = 4
-"""Least length of a vector whose order counts."""
+"""Least length of a vector from which on its order counts."""
 
 
 def moved(values: torch.Tensor, factor: float, generator: torch.Generator) -> torch.Tensor:

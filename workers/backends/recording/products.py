@@ -59,7 +59,7 @@ def _of_recurrent_layers(
 
 @register_flop_formula(torch.ops.aten.mkldnn_rnn_layer)
 def _of_recurrent_layer(values: Sequence[int], *weights: Any, **_: Any) -> int:
-    """FLOPs of one layer in one direction, whose two matrices come first."""
+    """FLOPs of one layer in one direction; its two matrices come first."""
     return int(_of_recurrent_layers(values, weights[:2]))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import torch
@@ -19,7 +19,9 @@ from workers.shims.problem.observers.weight_work import WeightWork
 from workers.shims.problem.reference_session import call
 
 MOST, SEARCH_S = 8, 3.0
-"""Most weights for which factors are searched, and the time after which no further one is tried."""
+"""Most weights for which factors are searched, and the processor time after which no further one is
+tried.
+"""
 
 
 def factors(model: Any, inputs: list[Any], missed: Mapping[str, float]) -> dict[str, float]:
@@ -27,11 +29,11 @@ def factors(model: Any, inputs: list[Any], missed: Mapping[str, float]) -> dict[
     and the answer is finite; weights without one are left out.  Neither model nor inputs are
     changed.
     """
-    until, found = perf_counter() + SEARCH_S, {}
+    until, found = process_time() + SEARCH_S, {}
     for name, before in list(missed.items())[:MOST]:
         most = max(before / 2, before - 1)
         for factor in moved_weights.FACTORS:
-            if perf_counter() < until and _misses(model, inputs, name, factor) <= most:
+            if process_time() < until and _misses(model, inputs, name, factor) <= most:
                 found[name] = factor
                 break
     return found

@@ -54,8 +54,8 @@ the reciprocal rounds it.
 """
 
 CUMULATES = ("cumsum", "logcumsumexp", "cumprod")
-"""Prefixes of the names of operations whose results err with their length: each order of blocks
-adds up other partial results.
+"""Prefixes of the names of operations with results that err with their length: each order of
+blocks adds up other partial results.
 """
 
 SELECTIONS = (

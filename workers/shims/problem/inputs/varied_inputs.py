@@ -176,9 +176,9 @@ def _with_local_changes(x: torch.Tensor) -> torch.Tensor:
 
 
 def _with_equal_parts(x: torch.Tensor, factor: float) -> torch.Tensor:
-    """The tensor with a few elements scaled, sorted rows, whose largest elements lie in one place,
-    where choices by parts miss some, and rows of which a part repeats another.  Sorting comes
-    first: it would part what is equal in a tensor with few rows.
+    """The tensor with a few elements scaled, sorted rows (their largest elements lie in one place,
+    where choices by parts miss some), and rows of which a part repeats another.  Sorting comes
+    first: it would part equal elements in a tensor with few rows.
     """
     x = local_changes.in_few_rows(x, lambda part: part * factor, whole=0)
     x = local_changes.in_few_rows(x, local_changes.in_order)
