@@ -42,13 +42,12 @@ def most_kept(tensors: Iterable[torch.Tensor]) -> float:
     return max(KEPT_BYTES, FREE_SHARE * free)
 
 
-def copies(tensors: Iterable[torch.Tensor], *, on_host: bool) -> list[torch.Tensor]:
+def copies(tensors: Sequence[torch.Tensor], *, on_host: bool) -> list[torch.Tensor]:
     """Private copies of tensors: one for all that are the same elements."""
-    found: dict[object, torch.Tensor] = {}
-    for each in tensors:
-        if key(each) not in found:
-            found[key(each)] = _copy(each, on_host=on_host)
-    return [found[key(each)] for each in tensors]
+    keys = list(map(key, tensors))
+    unlike = dict(zip(keys, tensors, strict=True))
+    found = {at: _copy(tensor, on_host=on_host) for at, tensor in unlike.items()}
+    return [found[at] for at in keys]
 
 
 def compared(before: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> list[Written]:

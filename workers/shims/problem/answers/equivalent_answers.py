@@ -101,7 +101,7 @@ class Selections(Watching):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        name = func._schema.name.partition("::")[2].lstrip("_")
+        name = rounding.operation(func)
         if name in rounding.SELECTIONS:
             self._note(name, func, args, kwargs or {}, result)
         return result
@@ -314,8 +314,7 @@ def _perturb(
     for index, (leaf, mine, theirs) in enumerate(zip(leaves, got, answer, strict=True)):
         if is_inexact(mine.dtype):
             margin = FLOORS.get(mine.dtype, (0.0, 0.0))[1] * _rms(theirs)
-            moved = (high[index] - low[index]).abs()  # zero of complex numbers
-            jumps = moved > 4 * margin
+            jumps = (high[index] - low[index]).abs() > 4 * margin  # none of complex numbers
             if not mine.is_complex():
                 met[index] = _decided(mine, theirs, low[index], high[index], lost[index], margin)
             _gauge(leaf, spreads[index].masked_fill_(jumps, 0) / GAUGES, _rms(theirs))

@@ -119,7 +119,7 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         """The operation's result with errors: the terms of a sum are perturbed beforehand, and
         results that are not exact afterwards.
         """
-        name, by = _name(func), self._scale * unit(called)
+        name, by = operation(func), self._scale * unit(called)
         if _is_coded(name, called, args):
             moved = layout.mapped(self._moved_by_its_own, (args, kwargs))
             return super().compute(func, called, *moved)
@@ -233,7 +233,8 @@ def _is_power_of_two(number: Any) -> Any:
     return torch.frexp(number.abs().double()).mantissa == 0.5
 
 
-def _name(func: Any) -> str:
+def operation(func: Any) -> str:
+    """Name of the operation that an operator carries out: `softmax` for `aten::_softmax`."""
     name: str = func._schema.name.partition("::")[2]
     return name.lstrip("_")
 

@@ -87,7 +87,6 @@ is examined, if its rows are independent; else nothing.
 LARGEST_PRODUCTS = 1 << 31
 """Largest size of inputs of which products are examined, as a whole."""
 
-
 MOST_INPUTS = 12
 """Number of inputs up to which those are found that exp needs to overflow, by a call for each."""
 
