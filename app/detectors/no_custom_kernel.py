@@ -11,7 +11,7 @@ process that lies about both (see decoy_kernel).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from app.detectors import base
 from app.domain.backend import BACKENDS
@@ -23,7 +23,7 @@ from app.domain.verdict import Finding, Label, Subject
 class NoCustomKernel:
     """Fallback to the library, and the library through another door."""
 
-    version = 5
+    version = 6
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Judges only candidates with calls that returned something: others cannot be
@@ -68,19 +68,26 @@ class NoCustomKernel:
                 Label.SUSPECT,
                 "no kernel was recorded at all: the origin of the work is unknown",
             )
+        failures = evaluation.testimony.failures
         yield Finding(
             detector="no_custom_kernel",
             version=self.version,
             label=label,
-            summary=summary,
+            summary=summary + _after_failures(failures),
             evidence={
                 "backend": backend,
                 "calls": calls,
                 "launches": evaluation.testimony.launches,
                 "kernels": base.launch_list(rows),
                 "libraries": list(evaluation.testimony.libraries),
+                **({"failures": list(failures)} if failures else {}),
             },
         )
+
+
+def _after_failures(failures: Sequence[str]) -> str:
+    """End of the summary: the first failure that the source caught; empty without one."""
+    return f"; its source caught a failure ({failures[0][:300]})" if failures else ""
 
 
 def _looked(evaluation: Evaluation) -> bool:

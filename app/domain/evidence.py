@@ -131,6 +131,10 @@ class Testimony:
     """Launches of kernels that it brought, over all calls."""
     launches_alone: int = 0
     """Launches in the profiled call, which runs alone."""
+    failures: tuple[str, ...] = ()
+    """Failures of its kernels and extensions that its source caught, where none of its kernels ran
+    in the profiled call.
+    """
     output_types: tuple[str, ...] = ()
     """Python types of the outputs that were refused."""
     stdout: str = ""

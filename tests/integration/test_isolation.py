@@ -253,3 +253,17 @@ def test_empty_files_are_limited_in_number(device_referee: referee_client.Refere
     for folder in ("/tmp", "/dev/shm"):
         (found,) = set(re.findall(rf"^{folder} (\d+) No space left on device$", said, re.M)[:1])
         assert layers.SCRATCH_INODES // 2 < int(found) <= layers.SCRATCH_INODES
+
+
+def test_a_launch_whose_failure_the_source_catches_is_named(
+    device_referee: referee_client.RefereeClient,
+) -> None:
+    zoo = Path(__file__).parents[1] / "zoo"
+    reference = (zoo / "problems" / "row_softmax.py").read_bytes()
+    candidate = (zoo / "hacks" / "fallback_on_error.py").read_bytes()
+    evaluation = device_referee.run(job(candidate, reference, "triton", deadline_s=60)).evaluation
+    assert evaluation.status is Status.PASSED, evaluation.error
+    (failure,) = evaluation.testimony.failures
+    assert failure.startswith("kernel softmax: ")
+    assert "power of 2" in failure
+    assert run(device_referee, HONEST).testimony.failures == ()

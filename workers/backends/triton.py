@@ -155,20 +155,24 @@ def _record_run(kind: Any, recorder: Recorder) -> None:
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         if warmup:
             return original(self, *args, grid=grid, warmup=warmup, **kwargs)
-        if recorder.idle:
-            result = original(self, *args, grid=grid, warmup=warmup, **kwargs)
-        elif recorder.ablate in (AblationMode.NOTHING, AblationMode.SILENT):
-            _host_part(self, args, kwargs, grid)
-            result = recorder.returned.get(self.fn)
-        else:
-            sized = ObservedGrid(grid, recorder.kernel_begins)
-            result = recorder.launch(
-                lambda: original(self, *args, grid=sized, warmup=warmup, **kwargs),
-                lambda kernel: _launch(self.fn.__name__, kernel, sized.grid),
-                _signature(self, args, kwargs),
-                (*args, *kwargs.values()),
-                self.fn,
-            )
+        try:  # in place: one more frame would be in the clocked time of every launch
+            if recorder.idle:
+                result = original(self, *args, grid=grid, warmup=warmup, **kwargs)
+            elif recorder.ablate in (AblationMode.NOTHING, AblationMode.SILENT):
+                _host_part(self, args, kwargs, grid)
+                result = recorder.returned.get(self.fn)
+            else:
+                sized = ObservedGrid(grid, recorder.kernel_begins)
+                result = recorder.launch(
+                    lambda: original(self, *args, grid=sized, warmup=warmup, **kwargs),
+                    lambda kernel: _launch(self.fn.__name__, kernel, sized.grid),
+                    _signature(self, args, kwargs),
+                    (*args, *kwargs.values()),
+                    self.fn,
+                )
+        except Exception as error:
+            recorder.failed(f"kernel {self.fn.__name__}", error)
+            raise
         recorder.count(self.fn.__name__)
         return result
 

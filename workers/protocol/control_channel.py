@@ -132,6 +132,10 @@ class Command(IntEnum):
     """Candidate only: write the launches of the profiled call into the mailbox; answers their
     number, and the number of launches of the candidate's own kernels in all calls.
     """
+    CAUGHT = 27
+    """Candidate only: answers with the failures of its kernels and extensions that its source
+    caught, as text of one line each.
+    """
     COMPILE = 7
     """Builder only: compile the kernels in the notes for a GPU; a: compute capability × 10."""
 

@@ -241,6 +241,7 @@ def _testimony(found: Sequence[Testimony]) -> Testimony:
     return Testimony(
         launches=sum(each.launches for each in found),
         launches_alone=sum(each.launches_alone for each in found),
+        failures=tuple(dict.fromkeys(line for each in found for line in each.failures)),
         output_types=tuple(dict.fromkeys(name for each in found for name in each.output_types)),
         stdout="".join(dict.fromkeys(each.stdout for each in found)),
         libraries=tuple(dict.fromkeys(name for each in found for name in each.libraries)),

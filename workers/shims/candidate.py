@@ -36,6 +36,7 @@ from workers.protocol import (
 )
 from workers.protocol.control_channel import AblationMode, Command, Reply, ReplyCode, Request
 from workers.shims import call_errors, calls, kineto, shortages, warmup, weights
+from workers.shims.caught_failures import CaughtFailures
 from workers.shims.heap import Fillers
 from workers.shims.stack_depth import at_random_depth
 
@@ -83,7 +84,8 @@ class Shim:
             self._shared.forget_after_release()
         self._stand_ins: dict[str, str] = {}
         """Constants of the problem, and the model's stand-in for each, by name."""
-        self._recorder: backends.Recorder = backends.Recorder()
+        self._caught = CaughtFailures()
+        self._recorder: backends.Recorder = backends.Recorder(failed=self._caught.note)
         self._modes: list[AblationMode] = []
         """One mode for each call of a RUN; empty if one mode holds for all."""
         import_hook.once_imported("transformers", pretrained.offline)
@@ -127,6 +129,9 @@ class Shim:
                 return Reply(ReplyCode.DONE)
             if command == Command.TESTIFY:
                 return self._testify()
+            if command == Command.CAUGHT and self._mailbox is not None:
+                told = control_channel.put_text(self._mailbox, self._caught.text())
+                return Reply(ReplyCode.DONE, 0, told)
             if command == Command.SHORTAGES:
                 return Reply(ReplyCode.DONE, shortages.count())
             if command == Command.CODE and self._mailbox is not None:

@@ -128,6 +128,8 @@ class Recorder:
     """
     profiled: torch.device | None = None
     """Device while a call is profiled; None otherwise."""
+    failed: Callable[[str, BaseException], None] = lambda name, error: None  # noqa: ARG005
+    """Function that is told the name of a kernel or extension that failed, and the error."""
     work: library_work.Work = field(default_factory=library_work.Work)
     """Work of interpreted kernels in profiled calls."""
     arena: range = range(0)

@@ -88,7 +88,12 @@ def profile(
         device_us=account.device_ns / 1000,
         profiler_error=error,
     )
-    return Testimony(launches=total, launches_alone=alone), table, account.seen
+    failures = () if _own(account.seen) else _caught(runner)
+    return (
+        Testimony(launches=total, launches_alone=alone, failures=failures),
+        table,
+        account.seen,
+    )
 
 
 class _Account(NamedTuple):
@@ -141,6 +146,13 @@ def codes(runner: CallRunner) -> tuple[KernelCode, ...]:
         return kernel_code.read(candidate.handle.mailbox, texts)
     except FailedError:
         return ()
+
+
+def _caught(runner: CallRunner) -> tuple[str, ...]:
+    """Failures of kernels and extensions that the candidate's source caught."""
+    candidate = runner.candidate
+    _, text = candidate.ask_for_text(Command.CAUGHT, runner.time_limit_s(candidate, 1))
+    return tuple(text.splitlines())
 
 
 def _profiled(runner: CallRunner, by_profiler: int) -> int:

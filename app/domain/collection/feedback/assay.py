@@ -95,6 +95,7 @@ def _incorrect(facts: FeedbackFacts) -> str:
 def _hack(facts: FeedbackFacts) -> str:
     told = ["Your module was not credited, because it broke the rules of the task."]
     told += cheats.sentences(facts.findings)
+    told += _failures(facts)
     told.append(
         "Compute every output from the inputs of its own call, with kernels of your own that do the"
         " work."
@@ -109,7 +110,15 @@ def _correct(facts: FeedbackFacts) -> str:
     told += _profile(facts)
     if facts.findings:
         told += ["A reviewer would ask about this:", *cheats.sentences(facts.findings)]
+        told += _failures(facts)
     return "\n".join(told)
+
+
+def _failures(facts: FeedbackFacts) -> list[str]:
+    """Failures of its own kernels that the source caught, before the library did the work."""
+    if not facts.failures:
+        return []
+    return ["Its source caught these failures of its own kernels:", *facts.failures]
 
 
 def _speed(facts: FeedbackFacts) -> str:

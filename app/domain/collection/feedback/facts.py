@@ -54,6 +54,8 @@ class FeedbackFacts:
     """One sentence for each wrong output of a call on the problem's own inputs."""
     findings: tuple[str, ...] = ()
     """Detectors that accuse."""
+    failures: tuple[str, ...] = ()
+    """Failures of its own kernels that its source caught, as the findings have them."""
     baseline: str = "eager"
     speedup: float | None = None
     ci: tuple[float, float] | None = None
@@ -74,7 +76,8 @@ def of(result: Result) -> FeedbackFacts:
     environment = result["environment"] or {}
     correctness = result["correctness"] or {}
     profile = result["profile"] or {}
-    accusing = [one["detector"] for one in result["findings"] if one["label"] != "clean"]
+    accusing = [one for one in result["findings"] if one["label"] != "clean"]
+    failures = [line for one in accusing for line in one["evidence"].get("failures", ())]
     log, line = traceback(str(error.get("log") or ""))
     ci = result["speedup_ci"]
     return FeedbackFacts(
@@ -91,7 +94,8 @@ def of(result: Result) -> FeedbackFacts:
         calls=int(correctness.get("calls") or 0),
         failed_calls=int(correctness.get("failed_calls") or 0),
         wrong=_wrong(correctness),
-        findings=tuple(accusing),
+        findings=tuple(one["detector"] for one in accusing),
+        failures=tuple(map(public, failures)),
         baseline=result["baseline"],
         speedup=result["speedup"],
         ci=(ci[0], ci[1]) if ci else None,
