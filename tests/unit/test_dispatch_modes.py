@@ -7,7 +7,8 @@ import sys
 import pytest
 import torch
 
-from workers.backends.support.dispatch_mode import TimeLimit
+from workers.backends.support.dispatch_mode import Limited
+from workers.backends.support.time_limit import TimeLimit
 
 COMPILED = """
 import json
@@ -36,6 +37,6 @@ def test_a_function_that_is_compiled_as_a_whole_runs_under_a_mode(called: str) -
 
 def test_operators_that_take_functions_run_under_a_time_limit() -> None:
     cond, x = torch.ops.higher_order.cond, torch.ones(3)
-    with torch.no_grad(), TimeLimit(60.0):
+    with torch.no_grad(), TimeLimit(60.0), Limited():
         found = cond(x.sum() > 0, lambda each: (each + 1,), lambda each: (each - 1,), (x,))
     assert torch.equal(found[0], x + 1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from workers.backends.support.dispatch_mode import TimeLimit
+from workers.backends.support.time_limit import TimeLimit
 from workers.protocol.input_variants import Variant
 from workers.shims.problem import memory_estimate
 from workers.shims.problem.input_slots import InputSlots

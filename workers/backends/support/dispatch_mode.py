@@ -5,22 +5,38 @@ operator writes.
 from __future__ import annotations
 
 import functools
-import math
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, Self
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from workers.backends.support.time_limit import TimeLimit
+
+
+def _limited(dispatch: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(dispatch)
+    def limited(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if TimeLimit._over is not None:
+            TimeLimit.require_time()
+        return dispatch(self, func, types, args, kwargs)
+
+    return limited
 
 
 class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Base class of dispatch modes.  A direct subclass of torch's class imports
     torch's compiler with the first operator: eight hundred modules, which take every
-    new process a second or more.
+    new process a second or more.  Each operator looks at the time limit (time_limit.py).
     """
+
+    def __init_subclass__(cls, **more):  # type: ignore[no-untyped-def]
+        """Let operators look at the time limit."""
+        super().__init_subclass__(**more)  # type: ignore[no-untyped-call]
+        if "__torch_dispatch__" in vars(cls):
+            cls.__torch_dispatch__ = _limited(cls.__torch_dispatch__)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
         """Without parameters of its own."""
@@ -48,42 +64,15 @@ class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._eager.close()
 
 
-class TimeLimit(Watching):  # type: ignore[no-untyped-call]
-    """Context that raises TimeoutError at the first operator after a time limit.  Timers may pause
-    the process, so the limit is one of its processor time.
-    """
+class Limited(Watching):  # type: ignore[no-untyped-call]
+    """Dispatch mode that does nothing but end with a time limit, at the next operator."""
 
     supports_higher_order_operators = True
     """Operators that take functions (`flex_attention`, `cond`, `scan`) run as without the mode;
     torch refuses them under any other.
     """
 
-    bounds: ClassVar[list[float]] = [math.inf]
-    """Moments of processor time that no limit exceeds, innermost last."""
-
-    def __init__(self, limit_s: float) -> None:
-        """`limit_s`: seconds of processor time from now on."""
-        super().__init__()
-        self._limit_s = limit_s
-        self._until = min(time.process_time() + limit_s, *self.bounds)
-
-    @classmethod
-    @contextmanager
-    def at_most(cls, limit_s: float) -> Iterator[None]:
-        """Context in which limits end within `limit_s`.  It is no mode itself: each takes its time
-        with every operator.  Raises TimeoutError if none is left.
-        """
-        if limit_s <= 0:
-            raise TimeoutError("expected time to be left")
-        cls.bounds.append(time.process_time() + limit_s)
-        try:
-            yield
-        finally:
-            cls.bounds.pop()
-
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if time.process_time() > self._until:
-            raise TimeoutError(f"expected the model to end within {self._limit_s:g} s")
         return func(*args, **(kwargs or {}))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from workers.backends.support.dispatch_mode import TimeLimit
+from workers.backends.support.time_limit import TimeLimit
 from workers.protocol import input_variants, layout
 from workers.protocol.input_variants import Variant
 from workers.protocol.roundoff import is_integer

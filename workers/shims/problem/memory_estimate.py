@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from workers.backends.support.dispatch_mode import TimeLimit
+from workers.backends.support.dispatch_mode import Limited
+from workers.backends.support.time_limit import TimeLimit
 from workers.protocol import layout
 from workers.protocol.control_channel import ESTIMATED_INPUTS
 
@@ -37,7 +38,7 @@ def estimated_bytes(draw: Callable[[], Any], make: Callable[[], Any]) -> int:
     except Exception:  # noqa: BLE001 (the problem's code, which need not run on that device)
         return 0
     try:
-        with torch.device("meta"), torch.no_grad(), TimeLimit(LIMIT_S):
+        with torch.device("meta"), torch.no_grad(), TimeLimit(LIMIT_S), Limited():
             model = make()
             parameters = (
                 [*model.parameters(), *model.buffers()]

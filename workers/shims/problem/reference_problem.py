@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from workers.backends.support.dispatch_mode import TimeLimit
+from workers.backends.support.time_limit import TimeLimit
 from workers.protocol import layout, precision_flags, problem_spec
 from workers.shims import call_errors, calls
 from workers.shims.heap import Fillers

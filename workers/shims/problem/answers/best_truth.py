@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from workers.backends.support.dispatch_mode import TimeLimit
+from workers.backends.support.time_limit import TimeLimit
 from workers.protocol import layout
 from workers.protocol.roundoff import errors, is_inexact
 from workers.shims.problem.answers import true_answer

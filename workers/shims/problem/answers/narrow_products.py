@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from workers.backends.support.dispatch_mode import TimeLimit
+from workers.backends.support.time_limit import TimeLimit
 from workers.protocol import layout
 from workers.protocol.product_errors import (
     FEW,

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from workers.backends.support.dispatch_mode import TimeLimit
+from workers.backends.support.time_limit import TimeLimit
 from workers.protocol import layout
 from workers.shims.problem.inputs import input_changes, input_domain
 from workers.shims.problem.observers.number_decisions import NumberDecisions

@@ -47,7 +47,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from workers.backends.support.dispatch_mode import TimeLimit
+from workers.backends.support.time_limit import TimeLimit
 from workers.protocol import layout
 from workers.protocol.input_variants import Variant
 from workers.protocol.reference_work import ReferenceWork

@@ -33,7 +33,8 @@ from typing import Any
 
 import torch
 
-from workers.backends.support.dispatch_mode import TimeLimit, Watching
+from workers.backends.support.dispatch_mode import Watching
+from workers.backends.support.time_limit import TimeLimit
 from workers.protocol import layout
 from workers.protocol.roundoff import computable, errors
 from workers.shims.problem.inputs import input_changes, input_domain, iterated_inputs, local_changes
