@@ -22,8 +22,8 @@ SCANNED = 20_000
 """Rows that a search and the statistics read; the answer says where there are more."""
 BATCH_ROWS = 500
 """Rows read at once."""
-CELL_CHARACTERS = 300
-"""Characters of a cell; the row as JSON has all."""
+CELL_CHARACTERS, CELL_DIGITS = 300, 5
+"""Characters and significant digits of a cell; the row as JSON has all."""
 BARS = 12
 """Bars of the distribution of a column."""
 VALUES = 6
@@ -170,6 +170,8 @@ def _cell(value: object) -> str:
     if messages:
         before = f"({len(messages) - 1} before) " if len(messages) > 1 else ""
         text = f"{before}{messages[-1][0]}: {messages[-1][1]}"
+    elif isinstance(value, float):
+        text = f"{value:.{CELL_DIGITS}g}"
     else:
         text = value_text(value)
     return text if len(text) <= CELL_CHARACTERS else f"{text[:CELL_CHARACTERS]}…"

@@ -1,9 +1,11 @@
 """EXPORT: counts for the web, made by a process of their own: `python -m
-app.export.subprocess_entry funnel|preview|diff|rows`.
+app.export.subprocess_entry`.
 
-The web serves from one event loop, which selecting and rendering would stop.  Each verb reads JSON
-from standard input and writes lines of JSON: `{"progress": [stage, done, total]}` from time to
-time, at last the answer.  Datasets are made by `app.export.background`.
+The web serves from one event loop, which selecting and rendering would stop.  The process reads a
+request from standard input, a line of JSON: `{"verb": …, "asked": …}`.  It writes lines of JSON:
+`{"progress": [stage, done, total]}` from time to time, at last the answer.  It may wait for its
+request: the web begins it ahead, because importing takes longer than most answers.  Datasets are
+made by `app.export.background`.
 """
 
 from __future__ import annotations
@@ -63,17 +65,20 @@ def answer(database: Database, verb: str, asked: dict[str, Any]) -> dict[str, An
         return {"error": str(error)}
 
 
-def main(arguments: list[str]) -> int:
-    """Answer once; exit code 2 for a verb that does not exist."""
-    if len(arguments) != 1 or arguments[0] not in VERBS:
-        sys.stderr.write(f"expected one of {', '.join(VERBS)}, got {arguments!r}\n")
+def main() -> int:
+    """Answer one request; none where the process that would send it has ended."""
+    line = sys.stdin.readline()
+    if not line:
+        return 0
+    request = json.loads(line)
+    if request["verb"] not in VERBS:
+        sys.stderr.write(f"verb: expected one of {', '.join(VERBS)}, got {request['verb']!r}\n")
         return 2
     database = Database(located(Settings.from_env()).database_url or "")
-    sys.stdout.write(
-        json.dumps(answer(database, arguments[0], json.load(sys.stdin)), default=str) + "\n"
-    )
+    found = answer(database, request["verb"], request["asked"])
+    sys.stdout.write(json.dumps(found, default=str) + "\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

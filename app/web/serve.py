@@ -29,7 +29,7 @@ from app.store.postgres.database import Database
 from app.store.user import users
 from app.telemetry import logs, tracing
 from app.watchdog import Watchdog
-from app.web import connections, create_app
+from app.web import connections, create_app, export_subprocess
 from app.web.identity import addresses
 
 MODULE = "app.web.serve"
@@ -83,6 +83,7 @@ def main(host: str, port: int) -> None:
     server.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for number in (signal.SIGTERM, signal.SIGINT):
         on_signal(number, stop, server, app)
+    export_subprocess.prepare()
     # Objects made so far stay: a page that makes tens of thousands of objects need
     # not search them for garbage.
     gc.collect()

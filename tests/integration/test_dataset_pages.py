@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +22,7 @@ from app.export.row_view import Asked
 from app.settings import Settings
 from app.store.postgres.database import Database
 from app.store.trajectory import problems, trajectories
-from app.web import create_app, selection_form
+from app.web import create_app, export_subprocess, selection_form
 from app.web.pages import dataset_rows
 from tests.integration.dataset_seed import fill, problem, turn
 from tests.integration.web_app import opened
@@ -51,6 +53,49 @@ def test_rows_are_a_table_with_search_and_statistics(made: tuple[FlaskClient, st
     assert "No row matches" in none
     assert site.get(f"{path}/rows?file=../../etc/passwd").status_code == 404
     assert site.get(f"{path}/rows?offset=x").status_code == 400
+
+
+def test_numbers_are_short_in_the_table_and_exact_in_the_row(
+    made: tuple[FlaskClient, str, Path],
+) -> None:
+    site, path, folder = made
+    exact = pq.read_table(folder / "data/train-00000.parquet").column("reference_us")[0].as_py()
+    cell = row_view.view(folder / "data/train-00000.parquet", Asked())["rows"][0]["cells"]
+    assert float(cell["reference_us"]) == pytest.approx(exact, rel=1e-4)
+    assert len(cell["reference_us"]) <= len("1.2345e+06")
+    assert str(exact) in site.get(f"{path}/rows/0").text
+
+
+def test_the_next_errand_has_a_process_that_waits(
+    made: tuple[FlaskClient, str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, path, _ = made
+    ahead = export_subprocess._Ahead()
+    monkeypatch.setattr(export_subprocess, "_ahead", ahead)
+    assert site.get(f"{path}/rows").status_code == 200
+    assert ahead._process is None  # no server: nothing waits
+    export_subprocess.prepare()
+    try:
+        assert site.get(f"{path}/rows").status_code == 200
+        waiting = ahead._process
+        assert waiting is not None
+        assert site.get(f"{path}/rows").status_code == 200
+        assert waiting.returncode == 0  # it answered
+        following = ahead._process
+        assert following is not None
+        following.kill()
+        following.wait()
+        assert site.get(f"{path}/rows").status_code == 200
+        last = ahead._process
+        assert last is not None
+    finally:
+        ahead.end()
+    assert last.returncode is not None
+
+
+def test_a_process_that_waits_ends_with_the_server() -> None:
+    entry = [sys.executable, "-m", export_subprocess.MODULE]
+    assert subprocess.run(entry, stdin=subprocess.DEVNULL, check=True).returncode == 0
 
 
 def test_the_whole_folder_is_one_archive(made: tuple[FlaskClient, str, Path]) -> None:
