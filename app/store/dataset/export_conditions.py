@@ -126,14 +126,15 @@ def conditions(
     stage(JUDGED, fresh, rule)
     if kind.takes_all:
         return stages + _teaching(spec, kind)
+    worse = "; worse answers of rows are exempt" if kind.uses_failures else ""
     if not named & filter_fields.ON_OUTCOME:
-        stage("correct", measured.correct, "every verified call was right")
+        stage("correct", measured.correct, f"every verified call was right{worse}")
     if "verdict" not in named:
         clean = evaluation_rows.LABEL == Label.CLEAN
         if hacked:
             clean = sa.and_(clean, hacked_sources.is_none_of(hacked))
         rule = "neither suspect nor hack, nor is another evaluation of the source a hack"
-        stage("clean", clean, rule)
+        stage("clean", clean, f"{rule}{worse}")
     return stages + _figures(spec) + _teaching(spec, kind)
 
 
