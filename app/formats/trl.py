@@ -15,13 +15,22 @@ from app.domain.dataset.example import Example
 from app.domain.dataset.selection import Kind, Learns
 from app.formats.base import MARKED, MESSAGES, PROVENANCE, Rows, marked, provenance
 
+LENGTH = (
+    "Set `max_length` to what the longest row needs: TRL cuts rows after 1,024 tokens unless told"
+    " otherwise, without a word, and what it cuts is the end of the kernel."
+)
+"""Advice on the one default of TRL's trainers that spoils long rows."""
+
 
 class TrlSft(Rows):
     """`prompt` and `completion`: the loss is on the completion alone, as TRL does by itself."""
 
     about = "TRL SFTTrainer, `prompt` and `completion`"
     kinds = (Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
-    usage = "Leave `completion_only_loss` as it is: rows with a completion bear loss there alone."
+    usage = (
+        "Leave `completion_only_loss` as it is: rows with a completion bear loss there alone."
+        f" {LENGTH}"
+    )
     schema = pa.schema([("prompt", MESSAGES), ("completion", MESSAGES), *PROVENANCE])
 
     def render(self, example: Example) -> dict[str, Any]:
@@ -43,7 +52,7 @@ class TrlSftMasked(Rows):
     usage = (
         "Hand `app.integrations.trl.masked(dataset, tokenizer)` to the trainer: it makes"
         " `input_ids` and `labels` by TRL's assistant mask, with loss on messages whose `train` is"
-        " true."
+        f" true. {LENGTH}"
     )
     schema = pa.schema([("dialogue", MARKED), *PROVENANCE])
 
@@ -57,6 +66,7 @@ class TrlPreference(Rows):
 
     about = "TRL DPOTrainer, `prompt`, `chosen`, `rejected`"
     kinds = (Kind.PAIRS,)
+    usage = LENGTH
     schema = pa.schema(
         [
             ("prompt", MESSAGES),
@@ -96,6 +106,7 @@ class TrlKto(Rows):
 
     about = "TRL KTOTrainer, `prompt`, `completion`, `label`"
     kinds = (Kind.LABELLED,)
+    usage = LENGTH
     schema = pa.schema(
         [("prompt", MESSAGES), ("completion", MESSAGES), ("label", pa.bool_()), *PROVENANCE]
     )

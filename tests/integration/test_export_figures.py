@@ -253,6 +253,31 @@ def test_an_answer_that_failed_once_is_labelled_bad_alone(
     )
 
 
+@pytest.mark.parametrize("name", ["trl_kto", "trl_preference", "trl_sft"])
+def test_a_stage_that_worse_answers_pass_says_so(
+    database: Database, tmp_path: Path, name: str
+) -> None:
+    with database.begin() as connection:
+        for place, outcome in enumerate(("fast", "incorrect", "hack")):
+            evaluate(connection, problem(1), code(f"{place}").encode(), outcome)
+    made = export.export(database, spec_of({"format": name, "similarity": "none"}), tmp_path / name)
+    rules = {one.stage: one.rule for one in made.funnel}
+    exempt = [stage for stage, rule in rules.items() if rule.endswith("rows are exempt")]
+    assert exempt == ([] if name == "trl_sft" else ["correct", "clean"])
+
+
+@pytest.mark.parametrize("name", ["trl_sft", "trl_sft_masked", "trl_preference", "trl_kto"])
+def test_the_card_of_a_set_for_trl_names_the_length_that_cuts_rows(
+    database: Database, tmp_path: Path, name: str
+) -> None:
+    with database.begin() as connection:
+        for place, outcome in enumerate(("fast", "incorrect")):
+            evaluate(connection, problem(1), code(f"{place}").encode(), outcome)
+    export.export(database, spec_of({"format": name, "similarity": "none"}), tmp_path / name)
+    card = (tmp_path / name / "README.md").read_text()
+    assert "Set `max_length`" in card.partition("## Training")[2].partition("\n## ")[0]
+
+
 @pytest.mark.parametrize(
     ("where", "said", "unsaid"),
     [
