@@ -16,8 +16,8 @@ from app.domain.dataset.selection import Kind, Learns
 from app.formats.base import MARKED, MESSAGES, PROVENANCE, Rows, marked, provenance
 
 LENGTH = (
-    "Set `max_length` to what the longest row needs: TRL cuts rows after 1,024 tokens unless told"
-    " otherwise, without a word, and what it cuts is the end of the kernel."
+    "Set `max_length` to the tokens of the longest row: by default TRL cuts rows after 1,024 tokens"
+    " without a word, so that kernels lose their end."
 )
 """Advice on the one default of TRL's trainers that spoils long rows."""
 

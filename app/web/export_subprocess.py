@@ -104,9 +104,9 @@ def _run(settings: Settings, errand: str, asked: dict[str, Any]) -> Iterator[Ste
 
 
 class _Ahead:
-    """The process of the next errand, begun when the last one has ended: it has imported what it
-    needs before it is asked, which takes a second of a core.  It waits for AHEAD_S at most, so that
-    a server that nobody asks keeps no memory for it.
+    """The process of the next errand, begun when the last one has ended: its imports, which take
+    a second of a core, are over before it is asked.  It waits for AHEAD_S at most, so that a server
+    without errands keeps no memory for it.
     """
 
     def __init__(self) -> None:
