@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 NAMES = frozenset(
     f"aten::{name}"
     for name in (
@@ -29,11 +31,14 @@ be wrong as a beginning.
 """
 
 
-def are_shallow(name: str, values: Any, found: Any) -> bool:
-    """Test whether no maximum lies far below zero although values do; for minima, far above."""
+def are_shallow(name: str, values: Any, found: Any) -> torch.Tensor | None:
+    """The answer, not read yet, of whether no maximum lies far below zero although values do; for
+    minima, far above.  None for other operators.
+    """
     if name not in NAMES or not values.is_floating_point() or not values.numel():
-        return False
+        return None
     extremes = found[0] if isinstance(found, list | tuple) else found
     sign = -1.0 if name in _MINIMA else 1.0
-    least, reached = (float((sign * x.detach().float()).amin()) for x in (values, extremes))
-    return least < 0 and reached > REACHED * least
+    least, reached = ((sign * x.detach().float()).amin() for x in (values, extremes))
+    flag: torch.Tensor = (least < 0) & (reached > REACHED * least)
+    return flag

@@ -8,14 +8,16 @@ while the inputs are as they are drawn.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from workers.protocol import layout
 from workers.protocol.roundoff import unit
+from workers.shims.problem.observers.later_numbers import LaterNumbers
 
 ROUNDED, ROUNDINGS = 1e-5, 4
 """Largest difference of tensors that count as equal, as a share of the largest number, and in
@@ -25,17 +27,25 @@ roundings of their type.
 SAMPLED = 16
 """Elements along the last dimension that are compared before all are."""
 
+AT_ONCE = 1 << 14
+"""Elements of tensors on the CPU up to which all are compared; on a GPU reading the first result
+takes longer than comparing the others.
+"""
+
 
 class IdleOperators:
     """Counts of operators of one call."""
 
-    def __init__(self, leaves: Iterable[Any]) -> None:
-        """`leaves`: the inputs of the call, in the order of layout.values."""
+    def __init__(self, leaves: Iterable[Any], later: LaterNumbers) -> None:
+        """`leaves`: the inputs of the call, in the order of layout.values; `later`: once it has
+        been read, the counts are complete.
+        """
         self.restoring: Counter[int] = Counter()
         """Operators that give back an input, by its index."""
         self.idle = 0
         """Operators that give back their first argument."""
         self._leaves = [(at, x, _largest(x)) for at, x in enumerate(leaves) if _is_seen(x)]
+        self._later = later
 
     def note(self, _name: str, args: Any, _kwargs: Any, found: Any) -> None:
         """Look at the results of one operator."""
@@ -43,9 +53,35 @@ class IdleOperators:
         for made in filter(_is_seen, layout.values(found)):
             if made is first or any(_share_memory(made, x) for x in layout.values(args)):
                 continue
-            self.idle += isinstance(first, torch.Tensor) and _are_equal(made, first)
+            if isinstance(first, torch.Tensor):
+                self._compare(self._note_idle, made, first)
             for at, leaf, largest in self._leaves:
-                self.restoring[at] += _are_equal(made, leaf, largest)
+                self._compare(functools.partial(self._note_restoring, at), made, leaf, largest)
+
+    def _note_idle(self, is_equal: float) -> None:
+        self.idle += bool(is_equal)
+
+    def _note_restoring(self, at: int, is_equal: float) -> None:
+        self.restoring[at] += bool(is_equal)
+
+    def _compare(
+        self,
+        note: Callable[[float], None],
+        one: torch.Tensor,
+        other: torch.Tensor,
+        largest: torch.Tensor | None = None,
+    ) -> None:
+        """Note later whether two tensors are equal but for rounding.  `largest`: largest number of
+        the other, if it is known.  Most pairs differ in a few elements already.
+        """
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return
+        one, other = one.detach(), other.detach()
+        allowed = _share(one.dtype) * (_largest(other) if largest is None else largest)
+        has_parts = one.device.type == "cpu" and one.numel() > AT_ONCE
+        if has_parts and bool((_few(one) - _few(other)).abs().amax() > allowed):
+            return
+        self._later.add(note, ((one - other).abs().amax() <= allowed) & (allowed > 0))
 
     def fewer_than(self, before: IdleOperators, at: int, *, any_idle: bool) -> bool:
         """Test whether fewer operators gave this input back than in the call `before`; `any_idle`:
@@ -67,20 +103,6 @@ def _share_memory(one: torch.Tensor, other: Any) -> bool:
         and other.layout == one.layout == torch.strided
         and one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
     )
-
-
-def _are_equal(one: torch.Tensor, other: torch.Tensor, largest: torch.Tensor | None = None) -> bool:
-    """Test whether two tensors are equal but for rounding.  `largest`: largest number of the other,
-    if it is known.  Most pairs differ in a few elements already.
-    """
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    one, other = one.detach(), other.detach()
-    off = (_few(one) - _few(other)).abs().amax()
-    allowed = _share(one.dtype) * (_largest(other) if largest is None else largest)
-    if bool(off > allowed):
-        return False
-    return bool(((one - other).abs().amax() <= allowed) & (allowed > 0))
 
 
 def _share(dtype: torch.dtype) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from workers.backends.support.dispatch_mode import Watching
+from workers.shims.problem.observers.later_numbers import LaterNumbers
 
 FACTORS = {
     "aten::addbmm": (1, 2),
@@ -36,26 +37,44 @@ class OneSignedProducts(Watching):  # type: ignore[no-untyped-call]
         """None so far."""
         super().__init__()
         self.averaging = 0
+        """Number of them, once the mode has been left."""
         self.invents = False
         """False: of conversions to integers nothing is known."""
+        self._later = LaterNumbers()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.averaging += count(func._schema.name, args)
+        for flag in averaging(func._schema.name, args):
+            self._later.add(self._note, flag)
         return func(*args, **(kwargs or {}))
 
+    def __exit__(self, *error: Any) -> None:
+        """Leave the mode, and read what it has looked at."""
+        super().__exit__(*error)
+        self._later.read()
 
-def count(name: str, args: Any) -> int:
-    """Number of products of an operator whose factors have one sign each; the weights of an
-    attention always do.
+    def _note(self, averages: float) -> None:
+        self.averaging += bool(averages)
+
+
+def averaging(name: str, args: Any) -> list[torch.Tensor]:
+    """For each product of an operator the answer, not read yet, of whether its factors have one
+    sign each; the weights of an attention always do.
     """
     if name.startswith(ATTENTION):
         queries, keys, values = args[:3]
-        return (_has_one_sign(queries) and _has_one_sign(keys)) + _has_one_sign(values)
-    return int(name in FACTORS and all(_has_one_sign(args[at]) for at in FACTORS[name]))
+        return [*_have_one_sign(queries, keys), *_have_one_sign(values)]
+    return _have_one_sign(*(args[at] for at in FACTORS[name])) if name in FACTORS else []
 
 
-def _has_one_sign(x: Any) -> bool:
-    if not isinstance(x, torch.Tensor) or not x.is_floating_point() or not x.numel():
-        return False
+def _have_one_sign(*factors: Any) -> list[torch.Tensor]:
+    """The answer for one product; none for factors of other kinds."""
+    for x in factors:
+        if not isinstance(x, torch.Tensor) or not x.is_floating_point() or not x.numel():
+            return []
+    found = [_has_one_sign(x) for x in factors]
+    return [found[0] if len(found) == 1 else found[0] & found[1]]
+
+
+def _has_one_sign(x: torch.Tensor) -> torch.Tensor:
     lowest, highest = torch.aminmax(x.detach())
-    return bool(((lowest >= 0) & (highest > 0)) | ((highest <= 0) & (lowest < 0)))
+    return ((lowest >= 0) & (highest > 0)) | ((highest <= 0) & (lowest < 0))

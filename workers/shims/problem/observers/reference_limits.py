@@ -9,7 +9,7 @@ A dispatch mode that is active during a call of the reference:
 * values that an input itself is compared with and does not hold: a padding index, an
   integer beyond a limit, NaN; zero, if its logarithm is made finite;
 * comparisons of two tensors of which one is larger everywhere: limits by channel, or by a spread;
-* sorts of values that are sorted already;
+* sorts, and choices by order (`median`), of values that are sorted already;
 * a softmax of numbers so small that exp of none overflows (softmax_arguments.py);
 * integers of one sign, if they are only computed with (integer_uses.py);
 * operators that change nothing (idle_operators.py);
@@ -22,6 +22,7 @@ only once it is computed with.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -41,29 +42,24 @@ from workers.shims.problem.observers import (
     softmax_arguments,
 )
 from workers.shims.problem.observers.integer_uses import IntegerUses, identity
+from workers.shims.problem.observers.later_numbers import LaterNumbers
+from workers.shims.problem.observers.missed_counts import MissedCounts
 from workers.shims.problem.observers.repeated_uses import RepeatedUses
 
 LARGEST_LIMIT = 1e6
 """Largest limit to be reached; larger ones stand for infinity, such as a mask's −1e9."""
 
-LARGEST_SHRINKING = 1e3
-"""Largest ratio of the least value and a limit below it; smaller limits keep a
-division from zero.
-"""
-
 MOST_LIMITS = 4096
 """Most elements of a tensor of equal limits, such as one for each channel."""
 
-NEAR_ZERO, CURVES = 0.05, 0.25
-"""Largest value of an operator that is nearly a polynomial there, and the limit that its scaled
-values leave.
-"""
+LEAST_ORDERED = 8
+"""Least number of values that are in no order by chance."""
 
 USUALLY_IGNORED, NO_PADDING = -100, -1
 """Label that losses ignore where the problem names none, and index that bags leave out."""
 
 
-class Limits(Watching):  # type: ignore[no-untyped-call]
+class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
     """Dispatch mode that records limits that a call's values miss."""
 
     def __init__(self, leaves: Iterable[Any] = (), *, traits: bool = False) -> None:
@@ -71,38 +67,22 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         operators that change nothing, which compares every result with every input.
         """
         super().__init__()
-        self.above: list[float] = []
-        """Factors by which values of operators would have to be scaled to reach their limits."""
-        self.below: list[float] = []
-        """Divisors by which they would have to be."""
-        self.unanimous = 0
-        """Comparisons of two tensors of which one is larger everywhere."""
         self.needs_range = False
         """True if values beyond the inputs' bounds may be an error: one is made an
         index, or is a probability.
         """
         self.invents = False
         """True if NaN or infinity was made an integer, of which the conversion tells no value."""
-        self.one_sided = 0
-        """Operators that treat both signs differently, on values of one sign."""
-        self.shallow = 0
-        """Maxima of values of both signs of which none lies far below zero, and minima of which
-        none lies far above.
-        """
         self.computes_elements = False
         """True if a function was applied to as many elements as a bounded input has."""
         self.chooses = False
         """True if some of many values were chosen."""
         self.already_sorted = 0
-        """Sorts of sorted values."""
+        """Sorts of sorted values, and choices of such by their order."""
         self.searched: set[int] = set()
         """Inputs that have to be sorted, because they are searched."""
-        self.overflows: list[float] = []
-        """Factors by which arguments of a softmax would have to be scaled for exp to overflow."""
         self.divides = False
         """True if a tensor was a divisor, or logarithms of one were taken."""
-        self.averaging = 0
-        """Products of matrices of one sign each."""
         self.named: set[tuple[int, float]] = set()
         """Index of an input, and a value that it is compared with and does not hold."""
         self.faults: set[str] = set()
@@ -110,7 +90,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         leaves, self._traits = list(leaves), traits
         self._uses = RepeatedUses()
         self.integers, self._shifts = IntegerUses(leaves), softmax_arguments.Shifts()
-        self.idle = idle_operators.IdleOperators(leaves if traits else ())
+        self._later = LaterNumbers()
+        self.idle = idle_operators.IdleOperators(leaves if traits else (), self._later)
         self._leaves = {
             identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)
         }
@@ -136,14 +117,24 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self.guarded(note, name, args, kwargs, found)
         return found
 
+    def __exit__(self, *error: Any) -> None:
+        """Leave the mode, and read what it has looked at."""
+        super().__exit__(*error)
+        self.read()
+
+    def read(self) -> None:
+        """Read the numbers that have been looked at; from then on they are in the counts."""
+        self._later.read()
+
     @property
     def _looks(self) -> tuple[Sequence[Callable[..., None]], Sequence[Callable[..., None]]]:
         """Observers of an operator's arguments, and of its results; kept, they would be a cycle."""
         products = (self._look_at_exponentials, self._look_at_products)
         traits = (self.idle.note,) if self._traits else ()
-        numbers = (self._note_integers, self._note_extremes, self._note_choices)
+        numbers = (self._note_integers, self._note_extremes)
         notes = (self.integers.note, *traits, self._note_shifts, *numbers)
-        return (self.look_at_limits, self._look_at_values, *products), notes
+        looks = (self.look_at_limits, self._look_at_values, self._look_at_choices, *products)
+        return looks, notes
 
     def guarded(self, look: Callable[..., None], name: str, *more: Any) -> None:
         """Let one observer look at an operator; note its error, so that the others go on."""
@@ -155,12 +146,15 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self.faults.add(f"{type(error).__name__} at {name}")
 
     def _look_at_exponentials(self, name: str, args: Any, kwargs: Any) -> None:
-        factors = softmax_arguments.missed(name, args, kwargs), self._shifts.missed(name, args)
-        self.overflows += [factor for factor in factors if factor is not None]
+        every = softmax_arguments.missed(name, args, kwargs), self._shifts.missed(name, args)
+        for tops in every:
+            if tops is not None:
+                self._later.add(self.note_overflow, *tops)
 
     def _look_at_products(self, name: str, args: Any, _: Any) -> None:
         self.divides |= divisions.divides(name, args)
-        self.averaging += one_signed_products.count(name, args)
+        for flag in one_signed_products.averaging(name, args):
+            self._later.add(self.note_averaging, flag)
 
     def _note_shifts(self, name: str, args: Any, _: Any, found: Any) -> None:
         self._shifts.note(name, args, found)
@@ -171,15 +165,17 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         self.invents |= is_index and not bool(computable(_source(args)).isfinite().all())
 
     def _note_extremes(self, name: str, args: Any, _: Any, found: Any) -> None:
-        self.shallow += extremes.are_shallow(name, args[0] if args else None, found)
+        flag = extremes.are_shallow(name, args[0] if args else None, found)
+        if flag is not None:
+            self._later.add(self.note_shallow, flag)
 
-    def _note_choices(self, name: str, args: Any, _: Any, found: Any) -> None:
+    def _look_at_choices(self, name: str, args: Any, _: Any) -> None:
         self.computes_elements |= (
             name in limited_operators.FUNCTIONS and args[0].shape in self._bounded
         )
         self.chooses |= name in limited_operators.CHOICES
-        if name == "aten::sort" and args[0].numel() > 1:
-            self.already_sorted += torch.equal(found[0], args[0])
+        if name in limited_operators.BY_ORDER:
+            self.already_sorted += _is_in_order(args[0], _dimension(name, args))
 
     def look_at_limits(self, name: str, args: Any, kwargs: Any) -> None:
         """Look at the limits of an operator that has some."""
@@ -250,26 +246,14 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             or not values.numel()
         ):
             return
-        lowest, highest = (float(each) for each in torch.aminmax(values.detach().float()))
-        if abs(limit) > LARGEST_LIMIT or not (highest > 0 or lowest < 0):
-            return
-        if limit == 0:
-            self.one_sided += lowest >= 0 or highest <= 0
-        elif limit > highest > 0:
-            self.above.append(limit / highest)
-        elif limit < lowest < 0:
-            self.above.append(limit / lowest)
-        elif 0 < limit < lowest <= LARGEST_SHRINKING * limit:
-            self.below.append(lowest / limit)
-        elif 0 > limit > highest >= LARGEST_SHRINKING * limit:
-            self.below.append(highest / limit)
+        if abs(limit) <= LARGEST_LIMIT:
+            note = functools.partial(self.note_range, limit)
+            self._later.add(note, *torch.aminmax(values.detach().float()))
 
     def _look_near_zero(self, values: Any) -> None:
         """Note values so near zero that the operator is nearly a polynomial."""
         if isinstance(values, torch.Tensor) and values.is_floating_point() and values.numel():
-            highest = float(values.detach().abs().amax())
-            if 0 < highest < NEAR_ZERO:
-                self.above.append(CURVES / highest)
+            self._later.add(self.note_near_zero, values.detach().abs().amax())
 
     def _look_at_both(self, one: Any, other: Any) -> None:
         """Count a comparison of two tensors, neither a limit, of which one is larger everywhere."""
@@ -279,8 +263,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         ):
             return
         if _number(one) is None and _number(other) is None:
-            lowest, highest = torch.aminmax((one - other).detach().float())
-            self.unanimous += bool((lowest > 0) | (highest < 0))
+            self._later.add(self.note_both, *torch.aminmax((one - other).detach().float()))
 
     def _name_beyond(self, name: str, values: Any, limit: float | None) -> None:
         """Note a whole number on the other side of the limit, if all of an input are on one."""
@@ -344,6 +327,24 @@ def _is_the_losss_own(label: float | None) -> bool:
     while frame is not None and frame.f_code is not torch.nn.functional.cross_entropy.__code__:
         frame = frame.f_back
     return frame is not None
+
+
+def _dimension(name: str, args: Any) -> int | None:
+    """Dimension along which an operator looks at the order of values; None: at all of them."""
+    place = limited_operators.BY_ORDER[name]
+    last = None if name.endswith("median") else -1
+    found = args[place] if len(args) > place else last
+    return found if isinstance(found, int) and not isinstance(found, bool) else last
+
+
+def _is_in_order(values: torch.Tensor, dimension: int | None) -> bool:
+    """Test whether all slices along a dimension ascend, or all descend, and are no constants."""
+    values = values.flatten() if dimension is None else values
+    if not values.dim() or values.shape[dimension or 0] < LEAST_ORDERED:
+        return False
+    steps = values.detach().diff(dim=dimension or 0)
+    ascends, descends = (steps >= 0).all(), (steps <= 0).all()
+    return bool((ascends | descends) & (steps != 0).any())
 
 
 def _is_odd_norm(name: str, args: Any) -> bool:

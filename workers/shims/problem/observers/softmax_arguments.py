@@ -35,6 +35,9 @@ _SOFT_LIMITS = {"aten::softplus": 1, "aten::log_sigmoid_forward": -1}
 _ATTENTION = "aten::_scaled_dot_product"
 
 
+Tops = tuple[torch.Tensor, torch.Tensor]
+"""The least and the largest of some maxima, not read yet."""
+
 _MAXIMA = frozenset({"aten::amax", "aten::max", "aten::maximum"})
 _SAME = frozenset(
     f"aten::{name}" for name in ("detach", "expand", "squeeze", "unsqueeze", "view", "_unsafe_view")
@@ -61,21 +64,20 @@ class Shifts:
         elif name == "aten::sub" and isinstance(args[1], torch.Tensor) and args[1] in self._maxima:
             self._shifted[found] = args[1]
 
-    def missed(self, name: str, args: Any) -> float | None:
-        """Factor as `missed` returns it, for an exponential of a difference."""
+    def missed(self, name: str, args: Any) -> Tops | None:
+        """Numbers as `missed` returns them, for an exponential of a difference."""
         if name not in ("aten::exp", "aten::exp_") or args[0] not in self._shifted:
             return None
-        tops = self._shifted[args[0]].detach().float()
-        tops = tops[tops.isfinite()]
-        return _factor(*(float(each) for each in torch.aminmax(tops))) if tops.numel() else None
+        return _of_finite(self._shifted[args[0]].detach().float())
 
 
-def missed(name: str, args: Any, kwargs: Any) -> float | None:
-    """Factor on the numbers of an operator with which exp of some overflows, or exp of a
-    whole row vanishes; None if that is so already, or if the operator has no such exp.
+def missed(name: str, args: Any, kwargs: Any) -> Tops | None:
+    """The least and the largest of the maxima of an operator with an exp of numbers; None for any
+    other.
     """
     if name in _SOFT_LIMITS and args[0].numel():
-        return _factor(0.0, float((_SOFT_LIMITS[name] * args[0].detach().float()).amax()))
+        most = (_SOFT_LIMITS[name] * args[0].detach().float()).amax()
+        return torch.zeros_like(most), most
     if name in _SOFTMAXES:
         values, along = args[0], args[1]
     elif name.startswith(_ATTENTION):
@@ -84,20 +86,27 @@ def missed(name: str, args: Any, kwargs: Any) -> float | None:
         return None
     if not values.is_floating_point() or not values.numel():
         return None
-    tops = values.detach().float().amax(along)
-    tops = tops[tops.isfinite()]
+    return _of_finite(values.detach().float().amax(along))
+
+
+def _of_finite(tops: torch.Tensor) -> Tops | None:
+    """The least and the largest of those that are finite; infinities if none is."""
     if not tops.numel():
         return None
-    return _factor(*(float(each) for each in torch.aminmax(tops)))
+    are_finite = tops.isfinite()
+    least = torch.where(are_finite, tops, math.inf).amin()
+    return least, torch.where(are_finite, tops, -math.inf).amax()
 
 
-def _factor(least: float, most: float) -> float | None:
-    """Factor on the least and the largest of some maxima with which either is beyond its limit."""
+def factor(least: float, most: float) -> float | None:
+    """Factor on the least and the largest of some maxima with which exp of some number overflows,
+    or exp of a whole row vanishes; None if that is so already, or if they are too far from it.
+    """
     factors = [
         MARGIN * limit / top for limit, top in ((LARGEST, most), (LEAST, least)) if top * limit > 0
     ]
-    factor = min(factors, default=math.inf)
-    return factor if MARGIN < factor <= LARGEST_FACTOR else None
+    found = min(factors, default=math.inf)
+    return found if MARGIN < found <= LARGEST_FACTOR else None
 
 
 def factors(smallest: float) -> tuple[float, float]:

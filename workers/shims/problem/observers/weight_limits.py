@@ -12,6 +12,7 @@ import torch
 
 from workers.shims.problem.observers import limited_operators
 from workers.shims.problem.observers.idle_operators import IdleOperators
+from workers.shims.problem.observers.later_numbers import LaterNumbers
 from workers.shims.problem.observers.reference_limits import Limits
 
 FAR, HIDDEN, LEAST_SHARE = 4.0, 1e-4, 1 / 64
@@ -35,6 +36,7 @@ def missed_before(name: str, args: Any, kwargs: Any) -> float:
     """
     limits = Limits()
     limits.guarded(limits.look_at_limits, name, args, kwargs)
+    limits.read()
     return limits.one_sided + len(limits.above) + len(limits.below) / 2 + limits.unanimous
 
 
@@ -45,8 +47,10 @@ def missed_after(name: str, args: Any, kwargs: Any, found: Any) -> float:
     first: Any = args[0] if args else None
     if name in _COPIES or any(part in name for part in _FILLS) or not _is_seen(first):
         return 0.0
-    idle = IdleOperators(())
+    later = LaterNumbers()
+    idle = IdleOperators((), later)
     idle.note(name, args, kwargs, found)
+    later.read()
     if not _is_seen(found):
         return float(idle.idle)
     return float(idle.idle) + _vanished(name, first, found) + _is_level(found, first)

@@ -26,6 +26,7 @@ from workers.backends.recording import library_work
 from workers.backends.support.dispatch_mode import Watching, written
 from workers.shims.problem.inputs.iterated_inputs import LEAST_REPEATS
 from workers.shims.problem.observers import weight_limits
+from workers.shims.problem.observers.repeated_uses import RepeatedUses
 
 SHARE = 0.1
 """Least share of a call's modelled work, as for a kernel of a candidate's own to count as work."""
@@ -51,7 +52,10 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         parameter alone.
         """
         self.missed: Counter[str] = Counter()
-        """Limits that values which follow from a parameter alone miss (weight_limits.py)."""
+        """Limits that values which follow from a parameter alone miss (weight_limits.py), in those
+        of many equal operators that are looked at.
+        """
+        self._uses = RepeatedUses()
         self._names: Any = WeakIdKeyDictionary()
         """Tensors that follow from parameters alone, and the names of these."""
         self._given: Any = WeakIdKeyDictionary()
@@ -80,9 +84,10 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         is_given = any(each in self._given for each in taken)
         names = dict.fromkeys(name for each in taken for name in self._names.get(each, ()))
         is_alone = bool(names) and not is_given
-        missed = weight_limits.missed_before(func._schema.name, args, kwargs) if is_alone else 0
+        is_seen = is_alone and self._uses.is_looked_at(func._schema.name, args)
+        missed = weight_limits.missed_before(func._schema.name, args, kwargs) if is_seen else 0
         result = func(*args, **kwargs)
-        if is_alone:
+        if is_seen:
             missed += weight_limits.missed_after(func._schema.name, args, kwargs, result)
             self.missed.update(dict.fromkeys(names, missed) if missed else ())
         if is_alone and (work := library_work.work_of(func, args, kwargs, result)):
