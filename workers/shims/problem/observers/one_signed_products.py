@@ -48,7 +48,7 @@ class OneSignedProducts(Watching):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
     def __exit__(self, *error: Any) -> None:
-        """Leave the mode, and read what it has looked at."""
+        """Leave the mode, and read the numbers that it has looked at."""
         super().__exit__(*error)
         self._later.read()
 

@@ -118,7 +118,7 @@ class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
         return found
 
     def __exit__(self, *error: Any) -> None:
-        """Leave the mode, and read what it has looked at."""
+        """Leave the mode, and read the numbers that it has looked at."""
         super().__exit__(*error)
         self.read()
 
