@@ -16,6 +16,7 @@ from app import broker
 from app.client.outage import Outage
 from app.client.submission import Submission
 from app.client.transport import UnknownJobError, check_known
+from app.client.waiting import Waiting
 from app.collect import control, report
 from app.collect import start as starting
 from app.domain.collection import spec as specs
@@ -29,7 +30,7 @@ from app.enqueue import enqueue, enqueue_rollouts, enqueue_trajectory
 from app.settings import Settings
 from app.store.evaluation import evaluations
 from app.store.postgres.database import Database, DatabaseUnavailableError
-from app.store.queue import jobs
+from app.store.queue import jobs, queue_depth
 from app.store.queue.job_notifications import Notices
 from app.store.trajectory import problems, trajectories
 
@@ -37,6 +38,8 @@ POLL_S = 2.0
 """Period in seconds at which a waiting client reads the database, in case the
 announcement of a result was lost.
 """
+STARTS_S = 25.0
+"""Seconds that a worker may take to start before jobs without one are told of."""
 RETRY_S = 0.5
 """Pause in seconds before a call that PostgreSQL did not answer is tried again."""
 BATCH = 500
@@ -92,7 +95,8 @@ class Local:
         """Woken by announcements.  Raises DatabaseUnavailableError after an outage that lasts."""
         pending = set(job_ids)
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        look_at = time.monotonic()
+        begun = look_at = time.monotonic()
+        waiting = Waiting(len(pending), timeout_s)
         with self._notices() as notices:
             while pending:
                 now = time.monotonic()
@@ -102,6 +106,8 @@ class Local:
                         notices.listen()
                         ended = self._ended(pending)
                         look_at = now + POLL_S
+                        if not ended and (now > begun + STARTS_S or now > deadline):
+                            waiting.note(self._unserved(pending))
                     else:
                         ended = notices.wait(max(0.0, min(look_at, deadline) - now)) & pending
                     self._outage.end()
@@ -114,10 +120,7 @@ class Local:
                 if ended:
                     yield list(ended)
                 if pending and now > deadline:
-                    raise TimeoutError(
-                        f"{len(pending)} of {len(set(job_ids))} jobs were not over after"
-                        f" {timeout_s} s"
-                    )
+                    raise waiting.in_vain(len(pending))
 
     @contextmanager
     def _notices(self) -> Iterator[Notices]:
@@ -231,6 +234,10 @@ class Local:
         """Change the state of a collection at once."""
         control.change(self.database, self.broker, name, action, by)
         return self.collection(name, full=False)
+
+    def _unserved(self, pending: set[UUID]) -> dict[str, int]:
+        with self.database.read() as connection:
+            return queue_depth.unserved(connection, list(pending))
 
     def _ended(self, pending: set[UUID]) -> set[UUID]:
         with self.database.read() as connection:

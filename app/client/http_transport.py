@@ -33,6 +33,7 @@ from app.client.http_bodies import (
 )
 from app.client.submission import Submission
 from app.client.transport import PATIENCE_S, UnknownJobError
+from app.client.waiting import Waiting
 from app.domain import ids
 from app.domain.job import JobState
 from app.domain.problem import Problem
@@ -119,26 +120,24 @@ class Remote:
         """Wait by long polls."""
         pending = dict.fromkeys(job_ids)
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        waiting = Waiting(len(pending), timeout_s)
         while pending:
             left_s = max(0.0, deadline - time.monotonic())
             asked = {
                 "job_ids": [str(job_id) for job_id in list(pending)[:WATCHED]],
                 "wait": min(HOLD_S, left_s),
             }
-            ended = [
-                UUID(each["job_id"])
-                for each in self._call("POST", "/v1/evaluations:wait", asked)["over"]
-            ]
+            told = self._call("POST", "/v1/evaluations:wait", asked)
+            ended = [UUID(each["job_id"]) for each in told["over"]]
             for job_id in ended:
                 del pending[job_id]
             if ended:
                 yield ended
             else:  # the next ones: those that were asked for may take long
+                waiting.note(told.get("unserved", {}))  # a server of before has no such key
                 pending = dict.fromkeys([*list(pending)[WATCHED:], *list(pending)[:WATCHED]])
             if pending and time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"{len(pending)} of {len(set(job_ids))} jobs were not over after {timeout_s} s"
-                )
+                raise waiting.in_vain(len(pending))
 
     def results(self, job_ids: Sequence[UUID]) -> list[Result]:
         """Results, fetched in batches."""

@@ -26,9 +26,11 @@ from app.client import (
     ServiceError,
     Submission,
     UnknownJobError,
+    database_transport,
     http_transport,
 )
 from app.domain import result
+from app.domain.device import DeviceId
 from app.domain.job import JobState
 from app.domain.problem import Problem
 from app.domain.request import RequestError
@@ -36,6 +38,7 @@ from app.domain.trajectory import Message, Run, Turn
 from app.domain.user import Role, Scope
 from app.settings import Settings
 from app.store.postgres.database import Database
+from app.store.queue import devices
 from app.store.user import tokens, users
 from tests.integration import fakes
 from tests.integration.web_app import incorrect, worker
@@ -126,7 +129,8 @@ def jobs_end_alike(remote_client: Client) -> None:
     job = remote_client.submit(
         reference="r", candidate="waits", timing_budget_s=0, run="a", priority="high"
     )
-    with pytest.raises(TimeoutError, match=r"1 of 1 jobs were not over after 0\.2 s"):
+    said = r"1 of 1 jobs were not over after 0\.2 s; no worker for 'cpu' is online"
+    with pytest.raises(TimeoutError, match=said):
         job.wait(timeout_s=0.2)
     assert job.cancel() is JobState.CANCELLED
     assert job.wait(timeout_s=5)["state"] == "cancelled"
@@ -311,3 +315,26 @@ def test_urls(settings: Settings) -> None:
         pytest.raises(RuntimeError, match="expected a client in process"),
     ):
         _ = client.database
+
+
+def test_jobs_that_no_worker_serves_are_told_of(
+    remote_client: Client,
+    client: Client,
+    database: Database,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(database_transport, "STARTS_S", 0.0)
+    with database.begin() as connection:
+        place = DeviceId(device_class="h200", node="here", index=0)
+        devices.register(connection, place, worker="w")
+    for each in (client, remote_client):
+        caplog.clear()
+        served, unserved = (
+            each.submit(reference="r", candidate="c", gpu=gpu) for gpu in ("h200", "b200")
+        )
+        with pytest.raises(TimeoutError, match=r"2 of 2 .* s; no worker for 'b200' is online$"):
+            each.wait([served, unserved], timeout_s=0.3)
+        assert caplog.messages == ["no worker for 'b200' is online: 1 of 2 jobs wait for one"]
+        with pytest.raises(TimeoutError, match=r"after 0\.1 s$"):
+            each.wait([served], timeout_s=0.1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain.device import DeviceState
 from app.domain.job import JobState
@@ -61,3 +64,20 @@ def look(connection: sa.Connection, device_class: str) -> QueueDepth:
             each.state == DeviceState.ONLINE and each.device_class == device_class for each in known
         ),
     )
+
+
+def unserved(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[str, int]:
+    """Device class → those of the jobs that wait for a device while none of the class is online."""
+    served = {
+        each.device_class for each in devices.listed(connection) if each.state == DeviceState.ONLINE
+    }
+    waiting = (
+        sa.select(_j.device_class, sa.func.count().label("jobs"))
+        .where(
+            _j.job_id == sa.any_(sa.literal(list(job_ids), ARRAY(sa.Uuid))),
+            _j.state == JobState.QUEUED,
+            _j.device_class.not_in(served),
+        )
+        .group_by(_j.device_class)
+    )
+    return {row.device_class: row.jobs for row in connection.execute(waiting)}

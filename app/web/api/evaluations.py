@@ -21,7 +21,7 @@ from app.domain.request import ConflictError, MissingError, Request, RequestErro
 from app.domain.user import Scope
 from app.enqueue import Receipt
 from app.store.evaluation import evaluations
-from app.store.queue import idempotency, jobs, withdrawals
+from app.store.queue import idempotency, jobs, queue_depth, withdrawals
 from app.store.trajectory import problems
 from app.web import request_context
 from app.web.api import backpressure, schemas
@@ -164,7 +164,8 @@ def wait_many(body: WaitBody) -> flask.Response:
             if ended.next(body.wait) is not None:
                 time.sleep(TOGETHER_S)
             over = _over(body.job_ids)
-    return answer({"over": [{"job_id": job_id, "state": state} for job_id, state in over.items()]})
+    states = [{"job_id": job_id, "state": state} for job_id, state in over.items()]
+    return answer({"over": states, "unserved": {} if over else _unserved(body.job_ids)})
 
 
 @operation(
@@ -351,6 +352,11 @@ def _over(job_ids: Sequence[UUID]) -> dict[UUID, JobState]:
         if job_id not in states:
             request_context.missing("job", job_id)
     return {job_id: state for job_id, state in states.items() if state in TERMINAL}
+
+
+def _unserved(job_ids: Sequence[UUID]) -> dict[str, int]:
+    with request_context.database().read() as connection:
+        return queue_depth.unserved(connection, job_ids)
 
 
 def _own_key(key: str) -> str:

@@ -226,9 +226,11 @@ class WithdrawnAnswer(StateAnswer, kw_only=True):
 
 
 class OverAnswer(Struct, kw_only=True):
-    """Jobs that are over."""
+    """Jobs that are over, and, where none is, jobs that no worker serves."""
 
     over: list[StateAnswer]
+    unserved: dict[str, int]
+    """Device class → jobs that wait for a device of it while none takes jobs."""
 
 
 class ResultsAnswer(Struct, kw_only=True):
