@@ -108,7 +108,7 @@ def test_what_a_process_has_started_since_is_found_and_stopped(helper: Helper) -
     started in it would work on.
     """
     process = object.__new__(ConfinedProcess)
-    process._ended = process._all_stopped = False
+    process._end, process._all_stopped = None, False
     process._pid, process._threads = helper.pid, None
     process._frozen = [helper.pid]
     child = helper.do("child")
@@ -133,7 +133,7 @@ def confined(helper: Helper) -> Iterator[tuple[ConfinedProcess, socket.socket]]:
     """The helper as if it were in the sandbox, and the warden's end of its notes."""
     process = object.__new__(ConfinedProcess)
     process._notes, warden_s = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    process._ended = process._all_stopped = False
+    process._end, process._all_stopped = None, False
     process._pid, process._threads, process._frozen = helper.pid, None, []
     with process._notes, warden_s:
         yield process, warden_s
@@ -254,6 +254,18 @@ def test_a_process_killed_while_frozen_has_ended(
     with pytest.raises(Ended, match="all memory allowed"):
         process.require_frozen()
     process.require_frozen()
+
+
+def test_a_process_that_has_ended_says_so_whenever_it_is_asked(
+    confined: tuple[ConfinedProcess, socket.socket],
+) -> None:
+    process, warden_s = confined
+    warden_s.send(warden.NOTE.pack(warden.NOTE_ENDED, signal.SIGSEGV))
+    warden_s.close()
+    for ask in (process._take_note, process._take_note, process._take_notes):
+        with pytest.raises(Ended, match="SIGSEGV"):
+            ask()
+    assert not process.is_running
 
 
 @pytest.mark.parametrize("kept", [0, 3, proc.KEPT_FILES])

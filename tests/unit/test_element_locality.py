@@ -183,6 +183,22 @@ def test_codes_of_a_byte_are_no_offsets() -> None:
     assert element_locality._are_offsets(torch.tensor([1, 2, 2], dtype=torch.uint8))
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int16, torch.uint32, torch.uint8])
+def test_lengths_of_rows_are_exchanged_within_the_rows(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    lengths = torch.randint(0, 250, (ROWS,)).to(dtype)
+    seen: list[torch.Tensor] = []
+    launch = element_locality.Launch(
+        lambda: seen.append(lengths.clone()),
+        [lengths],
+        [lengths.clone()],
+        [Written(torch.zeros(ROWS, dtype=torch.bool), lengths.clone())],
+    )
+    launch.changes({0: lengths}, ROWS)
+    assert bool((seen[0].long() <= launch.before[0].long()).all())
+    assert int((seen[0].long() < launch.before[0].long()).sum()) > ROWS // 4
+
+
 @pytest.mark.parametrize("other", [lambda y: y, lambda y: y[:, ::2], lambda y: y.view(-1)])
 def test_a_tensor_that_is_given_twice_is_exchanged(
     other: Callable[[torch.Tensor], torch.Tensor],

@@ -55,7 +55,7 @@ class ConfinedProcess:
         self._notes = notes
         self._stdout = stdout
         self._pid: int | None = None
-        self._ended = False
+        self._end: Ended | None = None
         self._frozen: list[int] = []
         self._all_stopped = False
         """True if every thread in `_frozen` was seen stopped, and there is no other."""
@@ -86,6 +86,8 @@ class ConfinedProcess:
             self._take_note()
 
     def _take_note(self) -> None:
+        if self._end is not None:  # asked again: the end is the process's own, not the warden's
+            raise Ended(status=self._end.status, out_of_memory=self._end.out_of_memory)
         message = self._notes.recv(zygote.MESSAGE_BYTES)
         if not message:
             raise ZygoteError("the warden is gone")
@@ -98,16 +100,15 @@ class ConfinedProcess:
         elif kind == warden.NOTE_FAILED:
             raise ZygoteError(f"the process could not be confined: {text.decode()}")
         else:
-            self._ended = True  # the kernel may reuse its pid from here on
-            raise Ended(status=number, out_of_memory=text == warden.OUT_OF_MEMORY)
+            # The kernel may reuse its pid from here on.
+            self._end = Ended(status=number, out_of_memory=text == warden.OUT_OF_MEMORY)
+            raise self._end
 
     def _take_notes(self) -> None:
         """Read the notes that have arrived.  Raises Ended if the process has ended:
         its pid may have a new owner.
         """
-        if self._ended:
-            raise ZygoteError("the process has ended")
-        while readable(self._notes):
+        while self._end is not None or readable(self._notes):
             self._take_note()
 
     @property
@@ -234,7 +235,7 @@ class ConfinedProcess:
         stopwatch could not stop.  Raises TimedOut if it keeps starting more, or if one of
         them does not stop in `STOPPING_S`.
         """
-        if self._all_stopped or self._ended:
+        if self._all_stopped or self._end is not None:
             return False
         known = set(self._frozen)
         began = time.monotonic()
@@ -273,7 +274,7 @@ class ConfinedProcess:
         Raises BrokenProtocolError if a thread ran, Ended if the process is being
         killed (memory ran out).
         """
-        if self._ended:
+        if self._end is not None:
             return
         if not self._all_stopped:
             raise RuntimeError("the process is not frozen")
@@ -358,7 +359,7 @@ class ConfinedProcess:
         """Kill all its processes, and leave the rest to `kill`; a caller that waits
         for an answer gets Ended.
         """
-        if self._pid is not None and not self._ended:
+        if self._pid is not None and self._end is None:
             for pid in proc.tree(proc.Threads(self._pid)):
                 _signal(pid, signal.SIGKILL)
 

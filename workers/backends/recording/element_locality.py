@@ -66,12 +66,12 @@ class Launch(NamedTuple):
 
     def changes(self, some: Mapping[int, torch.Tensor], count: int) -> int:
         """Number of the written elements that come out otherwise if `count` elements at random of
-        each of these tensors have each other's values.
+        each of these tensors have each other's values, or integers the smaller ones.
         """
         for tensor, old in zip(self.tensors, self.before, strict=True):
             tensor.copy_(old)
         for at in some:  # last: another of the tensors may be in the same memory
-            self.tensors[at].copy_(_exchanged(self.before[at], count))
+            self.tensors[at].copy_(_within(self.before[at], _exchanged(self.before[at], count)))
         self.run()
         pairs = zip(self.written, self.tensors, strict=True)
         return sum(_changes(written, tensor) for written, tensor in pairs)
@@ -157,6 +157,17 @@ def _exchanged(values: torch.Tensor, count: int) -> torch.Tensor:
         some = (torch.rand(size, device=flat.device) < count / size).nonzero().flatten()
     flat[some] = flat[some.roll(max(1, len(some) // 3))]
     return flat.view(values.dtype).view(values.shape)
+
+
+def _within(values: torch.Tensor, exchanged: torch.Tensor) -> torch.Tensor:
+    """The exchanged numbers; of integers the smaller ones of both.  One that is a place in a tensor
+    remains one, and one that is the length of a row leads no further than its own row's end.
+    """
+    if values.is_floating_point() or values.dtype == torch.bool:
+        return exchanged
+    own, other = words(values), words(exchanged)
+    order = 0 if values.dtype.is_signed else torch.iinfo(own.dtype).min  # of unsigned numbers' bits
+    return (torch.minimum(own ^ order, other ^ order) ^ order).view(values.dtype)
 
 
 def _changes(written: Written, tensor: torch.Tensor) -> int:
