@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,7 +90,7 @@ class Tally:
 
 
 @click.command("demo")
-@click.option("--serve", is_flag=True, help="Leave the web UI and the worker running until Ctrl-C.")
+@click.option("--serve", is_flag=True, help="Serve the web UI from the beginning, until Ctrl-C.")
 @click.option("--all", "everything", is_flag=True, help="Evaluate all samples; takes some minutes.")
 @click.option(
     "--out",
@@ -141,6 +141,7 @@ def command(
             stack.enter_context(supervisor.alone(settings.state_dir.absolute()))
         click.echo(f"starting PostgreSQL, Valkey and a worker (state in {settings.state_dir})")
         client = stack.enter_context(services.client(settings))
+        web = stack.enter_context(_web(client.settings, host, port)) if serve else None
         worker = stack.enter_context(services.Worker(settings, client, "cpu"))
         collected, trajectory_id = evaluate_all(client, settings, worker, cases, chosen, tally)
         demo_collection.show(collected)
@@ -152,8 +153,8 @@ def command(
         if not demo_collection.complete(collected):
             tally.disagreements.append("the collection did not go as its script says")
         summary(tally, folder, trajectory_id, served=serve)
-        if serve:
-            _serve(client.settings, worker, host, port)
+        if web is not None:
+            _serve(web, worker)
     if serve:
         click.echo("stopped")
     ctx.exit(_exit_code(tally, problems))
@@ -242,18 +243,25 @@ def summary(tally: Tally, folder: Path, trajectory_id: UUID, *, served: bool) ->
         click.echo("browse     `assay up`, then http://127.0.0.1:8000 (or `assay demo --serve`)")
 
 
-def _serve(settings: Settings, worker: services.Worker, host: str, port: int) -> None:
-    """The web UI until Ctrl-C."""
+@contextmanager
+def _web(settings: Settings, host: str, port: int) -> Iterator[child_processes.Web]:
+    """The web UI, from before the first evaluation: its pages follow them."""
+    web = child_processes.Web(settings, host=host, port=port)
+    try:
+        click.echo(f"browse     {settings.web_url}, which shows the results as they come")
+        yield web
+    finally:
+        child_processes.stop([web])
+
+
+def _serve(web: child_processes.Web, worker: services.Worker) -> None:
+    """Keep the web UI and the worker running until Ctrl-C."""
     with supervisor.Stopped() as stopped:
-        web = child_processes.Web(settings, host=host, port=port)
-        try:
-            click.echo(f"browse     {settings.web_url}  (Ctrl-C stops everything)")
-            while not stopped.wait(supervisor.WATCH_S):
-                web.watch()
-                worker.check()
-            click.echo("stopping, after the evaluations in flight")
-        finally:
-            child_processes.stop([web])
+        click.echo(f"browse     {web.settings.web_url}  (Ctrl-C stops everything)")
+        while not stopped.wait(supervisor.WATCH_S):
+            web.watch()
+            worker.check()
+        click.echo("stopping, after the evaluations in flight")
 
 
 def _exit_code(tally: Tally, problems: list[str]) -> int:

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -94,6 +95,22 @@ def test_a_state_folder_has_one_web_and_one_worker_for_a_device(
     assert sorted(path.name for path in own_state.state_dir.iterdir()) == [supervisor.LOCK_FILE], (
         "nothing has started"
     )
+
+
+def test_the_demo_tells_of_a_taken_port_before_it_evaluates(own_state: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = subprocess.run(
+            [ASSAY, "demo", "--serve", "--port", str(port)],
+            env=environment(own_state),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+        )
+    assert refused.returncode == errors.INFRASTRUCTURE
+    assert str(port) in refused.stderr
+    assert "evaluating" not in refused.stdout
 
 
 def _answers(url: str) -> bool:
