@@ -37,16 +37,18 @@ class LeavingOut(Widened):  # type: ignore[no-untyped-call]
         """`chosen`: numbers of the operators, those that write or make views left out."""
         super().__init__()
         self._chosen, self._change = chosen, change
+        self._count = 0
         self.work: list[int] = []
-        """Modelled bytes of each operator (library_work.py)."""
+        """Modelled bytes of each operator (library_work.py); empty if some are chosen."""
 
     def compute(self, func: Any, called: torch.dtype, args: Any, kwargs: Any) -> Any:
         """The operation's result, replaced if it is that of a chosen operator."""
         result = super().compute(func, called, args, kwargs)
         if func.is_view or func._schema.is_mutable:
             return result
-        number = len(self.work)
-        self.work.append(library_work.work_of(func, args, kwargs, result))
+        number, self._count = self._count, self._count + 1
+        if not self._chosen:
+            self.work.append(library_work.work_of(func, args, kwargs, result))
         if number not in self._chosen:
             return result
         return layout.mapped(lambda each: self._replaced(each, number), result)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.flop_counter import flop_registry
 
+from workers.backends.recording import products
 from workers.backends.support.time_limit import TimeLimit
 from workers.protocol import layout
 from workers.protocol.product_errors import (
@@ -84,6 +85,7 @@ class Product(NamedTuple):
     """A product of a call."""
 
     flops: int
+    """0 if some products are narrow."""
     is_wide: bool
     """True if it is in fp32, and the problem does not allow TF32 in it."""
     takes_input: bool
@@ -149,7 +151,7 @@ class NarrowProducts(Widened):  # type: ignore[no-untyped-call]
         result = super().compute(func, called, args, kwargs)
         place = place_of(func) or "matmul"  # the products of attention have no setting of their own
         is_wide = called == torch.float32 and self._numerics[place] != "tf32"
-        flops = _flops(func, args, kwargs, result)
+        flops = 0 if self._chosen else _flops(func, args, kwargs, result)
         self.products.append(Product(flops, is_wide, takes_input))
         if number in self._chosen:
             last = first + _NUMBERS - 1
@@ -356,6 +358,8 @@ def _part(at: int, factors: Sequence[int]) -> int:
 
 
 def _flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
+    if product := products.of_call(func, args, kwargs, result):
+        return product
     with suppress(Exception):  # a formula that does not know these arguments
         return int(flop_registry[func._overloadpacket](*args, **kwargs, out_val=result))
     return 1

@@ -28,6 +28,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from workers.backends.recording import library_work
 from workers.backends.support.dispatch_mode import Watching, written
 from workers.protocol import layout, precision_flags
 from workers.protocol.problem_spec import OWN_TRUTH
@@ -210,18 +211,20 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
         """An argument in the wide type.  `rounds`: one that the problem's code has cast to floats
         of one byte is rounded.  The result of such a cast is not: an output's rounding is an error.
         """
-        if isinstance(value, torch.dtype):
-            return _wide(value, self._to)
-        if isinstance(value, torch.Tensor) and not any(value is each for each in outs):
-            if rounds and is_code(code := nominal(value)) and value.dtype != code:
-                value = value.to(code)
-                value._nominal = code
-            wide = _wide(value.dtype, self._to)
-            if wide != value.dtype:
-                found = value.to(wide)
-                found._nominal = nominal(value)
-                return found
-        return value
+        if not isinstance(value, torch.Tensor):
+            return _wide(value, self._to) if isinstance(value, torch.dtype) else value
+        if outs and any(value is each for each in outs):
+            return value
+        if rounds and is_code(code := nominal(value)) and value.dtype != code:
+            value = value.to(code)
+            value._nominal = code
+        dtype = value.dtype
+        wide = _wide(dtype, self._to)
+        if wide == dtype:
+            return value
+        found = value.to(wide)
+        found._nominal = nominal(value)
+        return found
 
     def _noted(self, value: Any, called: torch.dtype, args: Any) -> Any:
         if (
@@ -248,21 +251,22 @@ def _result_type(args: Any, kwargs: Any) -> torch.dtype:
     asked = kwargs.get("dtype")
     if isinstance(asked, torch.dtype) and is_inexact(asked):
         return asked
-    found: list[torch.Tensor] = []
-    layout.mapped(
-        lambda each: found.append(each) if isinstance(each, torch.Tensor) else None, (args, kwargs)
-    )
-    inexact = [each for each in found if is_inexact(nominal(each))]
-    types = [nominal(each) for each in inexact if each.dim()] or [nominal(each) for each in inexact]
-    if not types:
-        return torch.get_default_dtype()
-    result = types[0]
-    for each in types[1:]:
-        result = result if each == result else _promoted(result, each)
-    return result
+    several: torch.dtype | None = None
+    single: torch.dtype | None = None
+    for each in library_work.tensors([*args, *kwargs.values()] if kwargs else args):
+        kind = nominal(each)
+        if not is_inexact(kind):
+            continue
+        if each.dim():
+            several = _promoted(several, kind)
+        else:
+            single = _promoted(single, kind)
+    return several or single or torch.get_default_dtype()
 
 
-def _promoted(left: torch.dtype, right: torch.dtype) -> torch.dtype:
+def _promoted(left: torch.dtype | None, right: torch.dtype) -> torch.dtype:
+    if left is None or left == right:
+        return right
     try:
         return torch.promote_types(left, right)
     except RuntimeError:  # types of one byte are promoted to nothing

@@ -56,10 +56,12 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         self.places |= {place_of(func)}
-        formula = flop_registry.get(func._overloadpacket)
-        if formula is not None:
-            self.total += int(formula(*args, **(kwargs or {}), out_val=result))
         product = products.of_call(func, args, kwargs or {}, result)
+        formula = flop_registry.get(func._overloadpacket)
+        if product:
+            self.total += product
+        elif formula is not None:
+            self.total += int(formula(*args, **(kwargs or {}), out_val=result))
         work = library_work.work_of(func, args, kwargs or {}, result)
         self.bytes += work
         self._tail.note(func, args, kwargs or {}, result, work, product)
