@@ -1,4 +1,4 @@
-"""Types of comparisons, inverted numbers and addresses in Triton's interpreter."""
+"""Types of comparisons, inverted numbers, sums and addresses in Triton's interpreter."""
 
 import json
 import subprocess
@@ -31,6 +31,13 @@ def fill(address, BLOCK: tl.constexpr):
     tl.store(address.to(tl.pointer_type(tl.float32)) + tl.arange(0, BLOCK), 2.0)
 
 
+@triton.jit
+def add_up(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    tl.store(out_ptr, tl.sum(x))
+    tl.store(out_ptr + 1 + tl.arange(0, BLOCK), tl.cumsum(x))
+
+
 def compared():
     out = torch.zeros(4, dtype=torch.int64)
     compare[(2,)](torch.ones(4), out, 3, BLOCK=4)
@@ -47,6 +54,12 @@ def filled():
     out = torch.zeros(4)
     fill[(1,)](out.data_ptr(), BLOCK=4)
     return out.tolist()
+
+
+def added_up():
+    out = torch.zeros(5, dtype=torch.int64)
+    add_up[(1,)](torch.full((4,), 2**30, dtype=torch.int32), out, BLOCK=4)
+    return out.tolist()
 """
 RUN = """
 import json, sys
@@ -56,7 +69,7 @@ from workers.backends.recording.recorder import Recorder
 from workers.backends.triton import TritonBackend
 concurrent_programs.TRACKED = 1.0
 module = TritonBackend().build(Path(sys.argv[1]), Recorder())
-print(json.dumps([module.compared(), module.inverted(), module.filled()]))
+print(json.dumps([module.compared(), module.inverted(), module.filled(), module.added_up()]))
 """
 
 
@@ -75,4 +88,5 @@ def test_results_have_the_types_of_compiled_code(tmp_path: Path) -> None:
         [0, 1, 2, 0],
         [2**32 - 1 - number for number in range(4)],
         [2.0] * 4,
+        [0, 2**30, -(2**31), -(2**30), 0],
     ]

@@ -5,6 +5,8 @@
   floats or integers where bits are due.
 * All bits of an unsigned number (`~x`) are its largest value, which the interpreter gives as −1 and
   numpy refuses.
+* A sum of integers wraps around.  The interpreter makes it in 64 bits, and numpy refuses a single
+  one that does not fit in the type.
 * An address that is passed as an integer (`x.data_ptr()`) is one of 64 bits in a kernel, whatever
   its value.  The interpreter passes a small one in 32 bits, which are no pointer.
 """
@@ -36,6 +38,13 @@ def install() -> None:
         return interpreter.TensorHandle(np.full(1, np.iinfo(dtype).max, dtype), kind.scalar)
 
     builder.binary_op, builder.get_all_ones_value = computing, largest
+    reductions: Any = interpreter.ReduceScanOpInterface
+    pack = reductions.to_tensor
+
+    def wrapping(self: Any, found: Any, dtype: Any) -> Any:
+        return pack(self, np.asarray(found).astype(interpreter._get_np_dtype(dtype)), dtype)
+
+    reductions.to_tensor = wrapping
 
 
 def _address(_builder: Any, number: Any, kind: Any) -> Any:
