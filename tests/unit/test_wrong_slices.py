@@ -41,6 +41,33 @@ def test_a_small_part_beside_a_large_one_in_the_middle() -> None:
     assert _found(got, exact) == (1, 0)
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_small_part_of_a_flat_output(rows: int) -> None:
+    ones = torch.ones(70_000, dtype=torch.float64)
+    exact = _answer(torch.cat((ones, 1e-7 * ones)), rows=rows)
+    exact = exact[0] if rows == 1 else exact
+    got = exact.float()
+    assert _found(got, exact) is None
+    got[..., 70_000:] *= 0.4
+    along, first = _found(got, exact) or (0, 0)
+    assert along == exact.dim() - 1
+    assert 0 <= first - 70_000 < 140_000 // wrong_slices.BLOCKS + 1
+    got = exact.float()
+    got[..., -40:] *= 3  # too few to gain anything
+    assert _found(got, exact) is None
+
+
+def test_a_flat_output_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wrong_slices, "AT_ONCE", 5000)
+    exact = _answer(torch.logspace(0, -9, 20_011, dtype=torch.float64), rows=1)[0]
+    got = exact.float()
+    assert _found(got, exact) is None
+    got[15_000:] = 0
+    along, first = _found(got, exact) or (1, 0)
+    assert along == 0
+    assert 14_600 <= first <= 15_400
+
+
 def test_a_slice_that_the_reference_cannot_compute_either_says_nothing() -> None:
     exact = _answer(torch.tensor([1.0, 1e-9], dtype=torch.float64))
     rounded = exact.float() + 1e-8

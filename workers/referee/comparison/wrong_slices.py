@@ -3,7 +3,8 @@ within its limits (hack 1c).
 
 Errors are relative to a whole output.  If its channels or rows differ in size by orders of
 magnitude, small ones could be left out.  So along each dimension a slice is wrong if its error is
-half of its own size, although the reference in its own precision is accurate there.
+half of its own size, although the reference in its own precision is accurate there.  Slices of a
+few elements, as of a flat output, are looked at in blocks.
 
 This does not guard against small elements that are scattered, where rounding and
 cancellation are as large as they are.
@@ -25,6 +26,9 @@ CERTAIN = 1e-2
 LEAST = 32
 """Elements of the smallest slice that is evidence: a few elements may cancel to almost nothing."""
 
+BLOCKS = 64
+"""Blocks along a dimension of small slices: what is left out in fewer of them gains nothing."""
+
 AT_ONCE = 1 << 22
 """Elements examined at once, or those of one index of the first dimension: they are
 copied in fp64.
@@ -34,7 +38,8 @@ copied in fp64.
 def first(
     got: torch.Tensor, expected: torch.Tensor, baseline: torch.Tensor, shape: tuple[int, ...]
 ) -> tuple[int, int] | None:
-    """Dimension and index of the first wrong slice of one call's output; None if there is none.
+    """Dimension and index of the first wrong slice of one call's output, or of the first in a wrong
+    block of slices; None if there is none.
 
     `got`, `baseline`: (elements,) in the output's type; `expected`: the same in fp64, or exact."""
     count = got.numel()
@@ -44,16 +49,17 @@ def first(
         or count // shape[0] > AT_ONCE
     ):
         return None
-    dimensions = [along for along, size in enumerate(shape) if size > 1 and count // size >= LEAST]
+    blocks = {along: _block(size, count // size) for along, size in enumerate(shape)}
+    dimensions = [along for along, block in blocks.items() if shape[along] // block > 1]
     if not dimensions:
         return None
     sums: list[list[torch.Tensor]] = [[] for _ in dimensions]
-    rows = max(1, AT_ONCE * shape[0] // count)
+    rows = max(1, AT_ONCE * shape[0] // count // blocks[0]) * blocks[0]
     wide = map(computable, (got, expected, baseline))
     for parts in zip(*(torch.split(each.reshape(shape), rows) for each in wide), strict=True):
         margins = _margins(_squares(*parts))
         for found, along in zip(sums, dimensions, strict=True):
-            found.append(margins[along])
+            found.append(_in_blocks(margins[along], blocks[along]))
     faint = (torch.finfo(got.dtype).tiny / torch.finfo(got.dtype).eps) ** 2
     wrong = [
         _are_wrong(torch.cat(found, dim=1) if along == 0 else torch.stack(found).sum(dim=0), faint)
@@ -64,7 +70,18 @@ def first(
     along, mask = next(
         (along, mask) for along, mask in zip(dimensions, wrong, strict=True) if bool(mask.any())
     )
-    return along, int(mask.nonzero()[0])
+    return along, int(mask.nonzero()[0]) * blocks[along]
+
+
+def _block(size: int, elements: int) -> int:
+    """Number of slices that are looked at as one; `elements`: those of a slice."""
+    return 1 if elements >= LEAST else max(-(-LEAST // elements), -(-size // BLOCKS))
+
+
+def _in_blocks(sums: torch.Tensor, block: int) -> torch.Tensor:
+    """Sums of a dimension's slices, added up in blocks; without the rest that fills none."""
+    whole = sums.shape[1] // block * block
+    return sums[:, :whole].reshape(len(sums), -1, block).sum(dim=2) if block > 1 else sums
 
 
 def _squares(got: torch.Tensor, expected: torch.Tensor, baseline: torch.Tensor) -> torch.Tensor:
