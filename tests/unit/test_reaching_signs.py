@@ -116,9 +116,34 @@ def test_what_the_reference_sorts_is_given_unsorted() -> None:
     plan = _plan(lambda x: x.sort(dim=-1).values.diff(dim=-1), lambda: torch.rand(8, 64).cumsum(-1))
     assert plan == Plan(unsorted=frozenset({0}))
     given = torch.rand(8, 64).cumsum(-1)
+    assert plan == _plan(lambda x: x.median(dim=-1).values, lambda: torch.rand(8, 64).cumsum(-1))
     (x,) = planned_inputs.applied(Variant.UNSORTED, plan, [given])
     assert torch.equal(x.sort(-1).values, given)
     assert not torch.equal(x, given)
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda x: x.sort(dim=-1).values,
+        lambda x: x.sort(dim=-1, descending=True).values,
+        lambda x: x.median(dim=1).values,
+        lambda x: x.median(),
+        lambda x: x.kthvalue(9, dim=1).values,
+        lambda x: x.topk(3).values,
+        lambda x: x.T.topk(3, dim=0).values,
+    ],
+)
+def test_positive_numbers_whose_sums_are_in_order_get_both_signs(
+    choose: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    def in_rows(x: torch.Tensor) -> torch.Tensor:
+        return choose(x.cumsum(-1).flatten() if choose(x).dim() == 0 else x.cumsum(-1))
+
+    plan = _plan(in_rows, lambda: torch.rand(1, 64))
+    assert plan.signed == frozenset({0})
+    assert not _plan(choose, lambda: torch.rand(8, 64)).signed
+    assert not _plan(in_rows, lambda: torch.randn(1, 64)).signed
 
 
 def test_what_the_reference_does_not_sort_stays_sorted() -> None:

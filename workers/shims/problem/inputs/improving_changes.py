@@ -48,11 +48,12 @@ def are_changed(given: list[Any], inputs: list[Any]) -> bool:
 
 
 def signed(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
-    """Inputs of one sign whose negation lets one more operator see both signs, and leaves the
-    answer finite: all, or the first of them that does alone.  Not those that are maxima of other
-    inputs' sizes, such as a quantiser's.
+    """Inputs of one sign whose negation lets one more operator see both signs, or values in no
+    order (sums of positive numbers ascend), and leaves the answer finite: all, or the first of them
+    that does alone.  Not those that are maxima of other inputs' sizes, such as a quantiser's.
     """
     floats = [x for x in layout.values(inputs) if input_changes.is_float(x)]
+    are_sorted = any(map(input_domain.is_sorted, floats))
 
     def fits(x: Any) -> bool:
         return input_changes.has_one_sign(x) and not any(
@@ -64,7 +65,7 @@ def signed(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
         inputs,
         fits,
         input_changes.negated,
-        lambda limits: limits.one_sided,
+        lambda limits: limits.one_sided + (0 if are_sorted else limits.already_sorted),
         missed,
     )
 
@@ -181,7 +182,7 @@ def deepened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
 
 
 def unsorted(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
-    """Sorted inputs that the reference sorts itself."""
+    """Sorted inputs that the reference sorts itself, or chooses from by their order."""
     return _first_with_fewer(
         model,
         inputs,

@@ -101,6 +101,15 @@ FUNCTIONS = CURVED | frozenset(
 CHOICES = frozenset(f"aten::{name}" for name in ("argmax", "argmin", "sort", "topk"))
 """Operators that choose some of many values."""
 
+BY_ORDER = {
+    "aten::kthvalue": 2,
+    "aten::median": 1,
+    "aten::nanmedian": 1,
+    "aten::sort": 1,
+    "aten::topk": 2,
+}
+"""Operators that are simpler for values in order, and the place of the dimension along which."""
+
 EQUALITIES = frozenset({"aten::eq", "aten::ne"})
 SEARCHES = {"aten::bucketize": 1, "aten::searchsorted": 0}
 """Operators that require a sorted argument, and its place; of an unsorted one they
