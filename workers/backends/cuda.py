@@ -11,6 +11,7 @@ from typing import Any
 
 from workers.backends import base
 from workers.backends.recording.recorder import Recorder
+from workers.backends.support import light_headers
 from workers.backends.support.import_hook import once_imported
 
 EXTENSIONS = "torch.utils.cpp_extension"
@@ -23,6 +24,8 @@ class CudaBackend:
         """See base.Backend.  Launches are seen by the driver's profiler; the recorder is told of
         extensions that are not built.
         """
+        headers = path.parent / "headers"
+        once_imported(EXTENSIONS, functools.partial(light_headers.use, headers))
         once_imported(EXTENSIONS, functools.partial(_report_failures, recorder))
         return base.execute(path)
 
