@@ -1,7 +1,8 @@
 """Other values for a weight, with which a reference's operators reach limits that its own miss.
 
 The reference's process tries them (workers/shims/problem/telling_weights.py), and the referee
-writes them for both sides (workers/referee/probes/weight_values.py).
+writes them for both sides (workers/referee/probes/weight_values.py); each brings new elements
+`in_order` once, before it writes them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def moved(values: torch.Tensor, factor: float, generator: torch.Generator) -> to
     )
     size = values.float().square().mean().sqrt()
     changed = abs(factor) * (values * noise.exp() + size * more)
-    return in_order(values, changed if factor > 0 else _of_both_signs(changed, generator))
+    return changed if factor > 0 else _of_both_signs(changed, generator)
 
 
 def _of_both_signs(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -45,7 +45,8 @@ def _misses(model: Any, inputs: list[Any], name: str, factor: float) -> float:
     before = parameter.clone()
     generator = torch.Generator(parameter.device).manual_seed(0)
     try:
-        parameter.copy_(moved_weights.moved(before.flatten(), factor, generator).view(before.shape))
+        moved = moved_weights.moved(before.flatten(), factor, generator)
+        parameter.copy_(moved_weights.in_order(before.flatten(), moved).view(before.shape))
         given = copy.deepcopy(inputs)
         with WeightWork(model, layout.values(given)) as weights:
             answer = call(model, given)
