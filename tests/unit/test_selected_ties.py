@@ -86,3 +86,43 @@ def test_a_cut_that_another_order_of_a_cumulative_sum_moves_is_right() -> None:
     far = Nucleus()(p, share * 0.99)
     [kept] = _looked_at(Nucleus(), [p, share], far)
     assert ((kept == 0) != (far == 0)).any()
+
+
+class Largest(nn.Module):
+    """Place of the largest of each row, of the rows themselves or of their products with a square
+    matrix.
+    """
+
+    def __init__(self, *, multiplies: bool = False) -> None:
+        super().__init__()
+        self.multiplies = multiplies
+
+    def forward(self, x: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+        return torch.argmax(x @ factors if self.multiplies else x, dim=1)
+
+
+def test_the_last_of_equal_inputs_is_not_the_largest() -> None:
+    torch.manual_seed(3)
+    x, factors = torch.randn(ROWS, EXPERTS), torch.randn(EXPERTS, EXPERTS)
+    x[:4, 3] = x[:4, 17] = 5.0
+    last = Largest()(x, factors)
+    assert (last[:4] == 3).all()
+    last[:4] = 17
+    [kept] = _looked_at(Largest(), [x, factors], last)
+    assert (kept[:4] == 3).all()
+    [kept] = _looked_at(Largest(), [x.bfloat16(), factors], last)
+    assert (kept[:4] == 3).all()
+
+
+def test_another_of_the_largest_that_rounding_makes_equal_is_right() -> None:
+    torch.manual_seed(3)
+    x, factors = torch.randn(ROWS, EXPERTS), torch.randn(EXPERTS, EXPERTS)
+    model = Largest(multiplies=True)
+    at = model(x, factors)[0]
+    factors[:, (at + 1) % EXPERTS] = factors[:, at]
+    got = model(x, factors)
+    first, second = sorted((int(at), int((at + 1) % EXPERTS)))
+    for other in (first, second):
+        got[0] = other
+        [kept] = _looked_at(model, [x, factors], got)
+        assert kept[0] == other

@@ -17,7 +17,9 @@ class Variant(IntEnum):
     OWN = 0
     """The problem's own inputs."""
     SCALED = 1
-    """Eight times as large; inputs within 0 … 1 or −1 … 1: an eighth."""
+    """Eight times as large; inputs that come close to the bounds of 0 … 1 or −1 … 1: an eighth;
+    inputs within 0 … 0.5: as large as 0.95 at most.
+    """
     HEAVY_TAILED = 2
     """Cubed: the largest of 16 million normal values become some 150."""
     SIGN_MIXED = 3
@@ -49,7 +51,9 @@ class Variant(IntEnum):
     """
 
     MILD = 9
-    """Twice as large; inputs within 0 … 1 or −1 … 1: half.  For references with a small domain."""
+    """Twice as large; inputs that come close to the bounds of 0 … 1 or −1 … 1: half.  For problems
+    with a small domain.
+    """
     RESAMPLED = 10
     """Rows along the first dimension with more than one, resampled with replacement; three quarters
     of them are copies of three rows.  Classes of integers: all of them.
@@ -162,7 +166,9 @@ CHECKED = tuple(each for each in Variant if each not in (Variant.OWN, *PROBES, *
 TIED = frozenset(
     {Variant.SPARSE, Variant.CONSTANT_ROWS, Variant.HELD, Variant.LOCAL, Variant.EMPTIED}
 )
-"""Variants with equal values: a sort or a top-k may count any of them as the first."""
+"""Variants with equal values.  Where the answer has integers that follow from them, and PyTorch
+does not define how, the variant is outside the problem's domain.
+"""
 
 REPEATED = frozenset({Variant.RESAMPLED})
 """Variants with equal rows, and only as many equal values within a row as the problem's own inputs

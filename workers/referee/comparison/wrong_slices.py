@@ -27,7 +27,7 @@ LEAST = 32
 """Elements of the smallest slice that is evidence: a few elements may cancel to almost nothing."""
 
 BLOCKS = 64
-"""Blocks along a dimension of small slices: what is left out in fewer of them gains nothing."""
+"""Blocks along a dimension of small slices: a part smaller than a block gains nothing."""
 
 AT_ONCE = 1 << 22
 """Elements examined at once, or those of one index of the first dimension: they are

@@ -14,7 +14,7 @@ import torch
 
 from workers.protocol import layout, shared_memory
 from workers.protocol.control_channel import AblationMode, Delivering
-from workers.protocol.input_variants import CHECKED, CLOSER, REACHED, TIED, Variant
+from workers.protocol.input_variants import CHECKED, CLOSER, REACHED, Variant
 from workers.protocol.roundoff import is_integer
 from workers.referee.comparison import output_errors, usual_answers
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
@@ -203,11 +203,7 @@ def _try_drawn(runner: CallRunner, batch: Batch, before: list[usual_answers.Answ
         if objection
     ]
     runner.yield_to_timers()
-    fit = [
-        slot
-        for slot, variant in enumerate(batch.variants)
-        if not objections[slot] and (ordered or variant not in TIED)
-    ]
+    fit = [slot for slot, objection in enumerate(objections) if not objection]
     if fit:
         delivery = runner.run_candidate(batch.only(fit), 0, len(fit))
         runner.verify(delivery, known=known if len(fit) == batch.slots else None)

@@ -24,6 +24,7 @@ from workers.shims.problem.inputs import (
     reaching_inputs,
     varied_inputs,
 )
+from workers.shims.problem.inputs.broken_ties import BrokenTies
 from workers.shims.problem.reference_problem import Problem
 from workers.shims.problem.reference_session import (
     Answers,
@@ -39,6 +40,8 @@ ENDLESS_S, ENDLESS_CALLS = 2.0, 20
 """Processor seconds, and calls on the problem's own inputs, after which the reference does not end
 on changed ones.
 """
+
+UNDEFINED = "its integers follow from equal values, or from no number"
 
 NO_MEMORY = "no memory to vary inputs of this size"
 
@@ -200,15 +203,20 @@ class InputSlots:
             ):
                 return ""
             places = variant in input_variants.REPEATED
-            moved = self._moved(session, slot, places=places)
+            moved = self._moved(session, slot, session.answers_of(slot), places=places)
             found = input_domain.objection(moved, session.moved or (0.0, 0.0))
+            if not found and variant in input_variants.TIED:
+                found = self._undefined(session, slot)
             if not self._problem.by_cases:
                 self._objections[variant] = found
             return found
         except Exception as error:  # noqa: BLE001 (in whichever way the problem's code says so)
             if call_errors.is_out_of_memory(error):
                 return self._without_memory(session, error)
-            return f"the reference raises {type(error).__name__}"
+            raised = f"the reference raises {type(error).__name__}"
+            if isinstance(error, TimeoutError) and not self._problem.by_cases:
+                self._objections[variant] = raised  # it would take as long in every evaluation
+            return raised
 
     def _without_memory(self, session: Session, error: Exception) -> str:
         """The objection `NO_MEMORY` for a problem that fills the device, which has no memory for
@@ -221,45 +229,72 @@ class InputSlots:
         torch.cuda.empty_cache()
         return NO_MEMORY
 
-    def _moved(self, session: Session, slot: int, *, places: bool = False) -> tuple[float, float]:
+    def _moved(
+        self, session: Session, slot: int, answers: Answers | None = None, *, places: bool = False
+    ) -> tuple[float, float]:
         """Changes of the inputs in a slot, and of the true answer to them, by rounding
         (input_domain.moved).  Of a problem that is computed in pieces, the first piece;
         those that are unknown, of another large problem: none, but for `places`.
+
+        `answers`: views with the expected outputs for these inputs, if those have been made.
         """
-        spec, best = session.spec, true_answer.Truth(session.spec.truth)
+        spec = session.spec
         inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
-        places &= any(map(is_integer, map(layout.dtype_of, layout.leaves(spec.outputs))))
+        places &= _has_integers(session)
         unknown = 0.0, math.inf if places else 0.0
         if spec.piece_rows is not None:
             inputs = pieces.cut(inputs, spec.piece_rows, 0)
-        elif session.arena is not None and not session.arena.slots.together:
-            return unknown  # no memory was reserved for one more answer
-
-        def answer(given: list[Any]) -> Any:
-            return (
-                call(session.model, given)
-                if session.twin is None
-                else true_answer.call(session.twin, given, best)
-            )
-
-        def given() -> list[Any]:
-            return (
-                copy.deepcopy(inputs)
-                if session.twin is None
-                else list(true_answer.widened(inputs, best))
-            )
-
+        elif not _has_room(session):
+            return unknown
+        answer = functools.partial(_true_answer, session)
         try:
-            return input_domain.moved(answer, given(), answer(given()), places=places)
+            known = None if answers is None else answers[1][: session.returned]
+            before = answer(_for_truth(session, inputs)) if known is None else known
+            return input_domain.moved(answer, _for_truth(session, inputs), before, places=places)
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             return unknown
+
+    def _undefined(self, session: Session, slot: int) -> str:
+        """The reason why PyTorch does not define the integers of the answer to the inputs in a
+        slot; "" if it does.  Those of a large problem count as undefined.
+        """
+        if not _has_integers(session):
+            return ""
+        if session.spec.piece_rows is not None or not _has_room(session):
+            return UNDEFINED
+        inputs = layout.rebuild(session.spec.inputs, iter(session.inputs[slot]))
+        with BrokenTies() as ties:
+            _true_answer(session, _for_truth(session, inputs))
+        return UNDEFINED if ties.were_met or ties.casts_no_number else ""
 
     def _look_at_usual(self, session: Session, slot: int) -> None:
         """Measure `_moved` for the problem's own inputs, once, in a slot that is still free."""
         if session.moved is None and not self._problem.by_cases:
             self.fill(session, session.inputs[slot], None)
             session.moved = self._moved(session, slot)
+
+
+def _has_integers(session: Session) -> bool:
+    return any(map(is_integer, map(layout.dtype_of, layout.leaves(session.spec.outputs))))
+
+
+def _has_room(session: Session) -> bool:
+    """Test whether memory was reserved for one more answer."""
+    return session.arena is None or session.arena.slots.together
+
+
+def _for_truth(session: Session, inputs: list[Any]) -> list[Any]:
+    """Private copies of inputs, as the true answer takes them."""
+    if session.twin is None:
+        return copy.deepcopy(inputs)
+    return list(true_answer.widened(inputs, true_answer.Truth(session.spec.truth)))
+
+
+def _true_answer(session: Session, given: list[Any]) -> Any:
+    if session.twin is None:
+        return call(session.model, given)
+    return true_answer.call(session.twin, given, true_answer.Truth(session.spec.truth))
 
 
 def _own_answer(session: Session, inputs: list[Any], variant: Variant) -> Any:

@@ -1,7 +1,8 @@
 """Equivalent answers, which differ from the expected one and are right.
 
 * Ties: an index is right if it points at a value equal to the expected one's.  The operations that
-  return indices (top-k, sort, argmax) show in which tensor.
+  return indices (top-k, sort, argmax) show in which tensor.  Not if the operation defines which of
+  equal values comes first, and they are equal without rounding (`rounding.has_order`).
 * Elements that rounding decides (a value rounded to an integer, a comparison, the expert that
   a token is sent to): every answer is right that the reference gives if each of its
   operations has an error of the size of a rounding (`rounding.Perturbed`).  So is NaN where one of
@@ -72,8 +73,8 @@ class Selection:
     source: torch.Tensor
     """Argument of the operation, into which the indices point along `dim`."""
     dim: int
-    stable: bool
-    """True if equal values must come in their original order."""
+    ordered: bool
+    """True if the order of equal values decides (`rounding.has_order`)."""
     nominal: torch.dtype
 
 
@@ -129,7 +130,7 @@ class Selections(Watching):  # type: ignore[no-untyped-call]
                 indices=indices,
                 source=source,
                 dim=dim,
-                stable=bool(named.get("stable")),
+                ordered=rounding.has_order(name, source, nominal, named),
                 nominal=nominal,
             )
         )
@@ -259,7 +260,7 @@ def _are_indices_of_equals(indices: torch.Tensor, chosen: Selection) -> torch.Te
         equal |= (mine - theirs).abs() <= NEAR * unit(chosen.nominal) * torch.maximum(
             mine.abs(), theirs.abs()
         )
-    if chosen.stable:
+    if chosen.ordered:
         equal &= (mine != theirs) | (indices == chosen.indices)
     if chosen.name in WITHOUT_REPEATS:
         ordered = indices.sort(dim).values

@@ -5,7 +5,7 @@ answers differ by no more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -73,6 +73,9 @@ SELECTIONS = (
 )
 """Operations that return indices into their first argument."""
 
+FIRST = ("argmax", "argmin", "max", "min")
+"""Operations of which PyTorch documents that the first of equal values is chosen."""
+
 UNTIED, UNTIED_AT_LEAST = 2.0**-45, 1e-300
 """Relative and least change of numbers that are equal, for an operation that selects one of them:
 less than the distance of two numbers of single precision.
@@ -132,7 +135,7 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         elif _decides(name, kwargs):
             args, kwargs = layout.mapped(self._shifted, (args, kwargs))
         result = super().compute(func, called, args, kwargs)
-        if name in SELECTIONS and not kwargs.get("stable"):
+        if name in SELECTIONS and not has_order(name, args[0], nominal(args[0]), kwargs):
             untied = super().compute(func, called, (self._untied(args[0]), *args[1:]), kwargs)
             return _with_indices(result, untied)
         if name.startswith(CUMULATES):
@@ -231,6 +234,27 @@ def _is_power_of_two(number: Any) -> Any:
     if not isinstance(number, torch.Tensor):
         return math.frexp(abs(number))[0] == 0.5
     return torch.frexp(number.abs().double()).mantissa == 0.5
+
+
+def has_order(
+    name: str, source: torch.Tensor, called: torch.dtype, named: Mapping[str, Any]
+) -> bool:
+    """Test whether the order of equal values decides which of them a selection chooses: in a stable
+    sort, and where the first is chosen of values that no rounding parts.  `source`: a twin's
+    argument; `called`: its type in the problem's code; `named`: further arguments.
+    """
+    return bool(named.get("stable")) or (name in FIRST and _are_unrounded(source, called))
+
+
+def _are_unrounded(values: torch.Tensor, called: torch.dtype) -> bool:
+    """Test for whole numbers, and for wider copies of numbers of the type `called`, such as inputs
+    and numbers that are only moved or compared.
+    """
+    if not is_inexact(values.dtype):
+        return True
+    return values.dtype != called and bool(
+        ((values.to(called).to(values.dtype) == values) | values.isnan()).all()
+    )
 
 
 def operation(func: Any) -> str:

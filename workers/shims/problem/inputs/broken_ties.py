@@ -1,8 +1,10 @@
-"""Equal values among which a reference chooses, told apart at random.
+"""Results that PyTorch does not define: equal values among which a reference chooses, told apart at
+random, and integers that it makes of NaN or infinity.
 
 Which of several equal values is among the largest is not defined, and kernels choose another one
-than the library does.  Rounding the inputs parts equal ones, but not zeros, and not those that are
-made of equal ones; so the arguments of choosing operators are rounded, too.
+than the library does; except where the first is promised (`rounding.has_order`).  Rounding the
+inputs parts equal ones, but not zeros, and not those that are made of equal ones; so the arguments
+of choosing operators are rounded, too.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import torch
 
 from workers.backends.support.dispatch_mode import Watching
 from workers.protocol import layout
-from workers.protocol.roundoff import unit
+from workers.protocol.roundoff import is_inexact, unit
+from workers.shims.problem.answers import rounding, true_answer
 
 CHOICES = frozenset(
     f"aten::{name}" for name in ("argmax", "argmin", "kthvalue", "max", "min", "sort", "topk")
@@ -29,20 +32,39 @@ class BrokenTies(Watching):  # type: ignore[no-untyped-call]
         super().__init__()
         self.were_met = False
         """True if an operator has chosen otherwise for these errors."""
+        self.casts_no_number = False
+        """True if integers were made of NaN or infinity."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         found = func(*args, **kwargs)
-        if func._schema.name not in CHOICES or not _may_be_parted(args[0]):
+        self.casts_no_number |= _casts_no_number(args, found)
+        if not _may_be_parted(func, args, kwargs):
             return found
         parted = func(_parted(args[0]), *args[1:], **kwargs)
         self.were_met |= not all(map(torch.equal, _places(found), _places(parted)))
         return parted
 
 
-def _may_be_parted(x: Any) -> bool:
+def _casts_no_number(args: Any, found: Any) -> bool:
+    """Test for whole numbers made of a tensor's elements, one of each, of which some are none."""
+    if not isinstance(found, torch.Tensor) or is_inexact(found.dtype) or found.dtype == torch.bool:
+        return False
+    sources = (x for x in args if isinstance(x, torch.Tensor) and x.is_floating_point())
+    return any(x.shape == found.shape and not bool(x.isfinite().all()) for x in sources)
+
+
+def _may_be_parted(func: Any, args: Any, kwargs: Any) -> bool:
+    """Test for an operator that chooses, and does not promise the first, of several floats."""
+    if func._schema.name not in CHOICES:
+        return False
+    x, name = args[0], rounding.operation(func)
     return (
-        isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize > 1 and x.numel() > 1
+        isinstance(x, torch.Tensor)
+        and x.is_floating_point()
+        and x.itemsize > 1
+        and x.numel() > 1
+        and not rounding.has_order(name, x, true_answer.nominal(x), kwargs)
     )
 
 
