@@ -113,3 +113,13 @@ def test_most_classes_are_empty_in_resampled_inputs(classes: torch.Tensor) -> No
 def test_other_integers_are_not_resampled(integers: list[torch.Tensor]) -> None:
     _, *drawn = applied(Variant.RESAMPLED, [torch.randn(64, 4), *integers])
     assert all(map(torch.equal, drawn, integers))
+
+
+@pytest.mark.parametrize(
+    ("largest", "factor"),
+    [(0.25, 3.8), (0.01, 8.0), (0.0, 8.0), (0.6, 0.125), (0.97, 1.0), (1.0, 1.0), (4.0, 8.0)],
+)
+def test_small_shares_grow_and_stay_below_one(largest: float, factor: float) -> None:
+    x = largest * torch.linspace(0, 1, 300)
+    grown = applied(Variant.SCALED, [x])[0]
+    torch.testing.assert_close(grown, factor * x)

@@ -27,6 +27,9 @@ from workers.shims.problem.inputs import (
 
 FACTORS = {Variant.SCALED: 8, Variant.MILD: 2}
 
+LEAST_GROWTH = 1.9
+"""Least factor on numbers from 0 on that stay below one."""
+
 SPIKE = -16.0
 SPIKES = 1 / 16
 CONSTANT_ROWS_SHARE, ROW_SAMPLE = 1 / 16, 255
@@ -156,9 +159,17 @@ def _smaller(x: torch.Tensor) -> torch.Tensor:
 
 
 def _factor(variant: Variant, x: torch.Tensor) -> float:
-    low, high = x.aminmax()
-    small = bool(((low >= 0) & (high <= 1)) | input_domain.bounded(x))
-    return 1 / FACTORS[variant] if small else float(FACTORS[variant])
+    """A variant's factor for a tensor: smaller than one if it may not grow, as probabilities may
+    not; shares below a half come close to one at most.
+    """
+    factor = float(FACTORS[variant])
+    low, high = torch.stack(x.aminmax()).tolist()
+    if input_domain.BOUND_REACHED < max(-low, high) <= 1:
+        return 1 / factor
+    if not 0 <= low <= high <= 1:
+        return factor
+    room = input_domain.BOUND_REACHED / high if high else factor
+    return min(factor, room) if room >= LEAST_GROWTH else 1 / factor
 
 
 def _with_local_changes(x: torch.Tensor) -> torch.Tensor:
