@@ -41,6 +41,24 @@ def missed_by(model: Any, inputs: list[Any], *, traits: bool = False) -> tuple[L
     return limits, answer
 
 
+class _Unwatched:
+    """A call without an observer."""
+
+    invents = False
+
+
+def _unwatched(model: Any, inputs: list[Any]) -> tuple[_Unwatched, Any]:
+    return _Unwatched(), call(model, inputs)
+
+
+def is_finite_on(model: Any, inputs: list[Any], missed: Limits) -> bool:
+    """Test whether the reference has a finite answer to these inputs.  `missed`: those of a call
+    on its own inputs.
+    """
+    look: Look = missed_by if missed.may_invent else _unwatched
+    return reaches(model, inputs, lambda _: True, look)
+
+
 def are_changed(given: list[Any], inputs: list[Any]) -> bool:
     """Test whether a change made any new tensor of these inputs."""
     pairs = zip(layout.values(given), layout.values(inputs), strict=True)
@@ -116,15 +134,17 @@ def emptied(
     ]
     for at in some[:MOST_EMPTIED]:
         changed = input_changes.changed(inputs, found | {at}, input_changes.emptied)
-        if are_changed(changed, inputs) and reaches(model, changed, lambda _: True):
+        if are_changed(changed, inputs) and is_finite_on(model, changed, missed):
             found |= {at}
     return found
 
 
-def zeroed(model: Any, inputs: list[Any]) -> frozenset[int]:
+def zeroed(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     """Inputs that as a whole may be zeros, and of which the reference then decides otherwise on a
     single number, such as a norm that it compares with zero.
     """
+    if not missed.decides:
+        return frozenset()
     usual, _ = _decided(model, copy.deepcopy(inputs))
     found: frozenset[int] = frozenset()
     for at, x in enumerate(layout.values(inputs)) if usual.decisions else ():
@@ -154,11 +174,10 @@ def loosened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     for at, x in enumerate(layout.values(inputs)):
         if at in missed.searched or not input_changes.may_be_loosened(x):
             continue
-        if not (missed.idle.restoring[at] or missed.idle.idle):
-            continue
-        is_better = functools.partial(
-            _is_loosened, before=missed, at=at, any_idle=input_domain.are_normed(x)
-        )
+        any_idle = bool(missed.idle.idle) and input_domain.are_normed(x)
+        if not (missed.idle.restoring[at] or any_idle):
+            continue  # there is no operator less
+        is_better = functools.partial(_is_loosened, before=missed, at=at, any_idle=any_idle)
         changed = input_changes.changed(inputs, {at}, input_changes.loosened)
         if reaches(model, changed, is_better, functools.partial(missed_by, traits=True)):
             found |= {at}

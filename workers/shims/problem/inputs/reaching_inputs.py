@@ -111,7 +111,9 @@ def plan(
         return Plan(balanced=signs, faults=(*faults, f"{size >> 20} MB of inputs, but for signs"))
     given = copy.deepcopy(inputs)
     iterations = iterated_inputs.Iterations(model, layout.values(given))
-    missed = faults.found("limits", lambda: _limits(model, given, iterations), Limits(given))
+    missed = faults.found(
+        "limits", lambda: _limits(model, given, iterations), Limits.unknown(given)
+    )
     faults += sorted(missed.faults)
     others = draw()
 
@@ -136,7 +138,7 @@ def plan(
         deepened=faults.found("deepened", lambda: improving_changes.deepened(*some), nothing),
         balanced=faults.found("balanced", lambda: improving_changes.balanced(*some), nothing),
         emptied=faults.found("emptied", emptied, nothing),
-        zeroed=faults.found("zeroed", lambda: improving_changes.zeroed(model, inputs), nothing),
+        zeroed=faults.found("zeroed", lambda: improving_changes.zeroed(*some), nothing),
         loosened=faults.found("loosened", lambda: improving_changes.loosened(*some), nothing),
         aligned=faults.found("aligned", lambda: _aligned(*some), ()),
         multiplies=iterations.multiplies,
@@ -145,7 +147,7 @@ def plan(
         whole = found
         found = faults.found("iterated", lambda: _beyond(*some, whole, iterations), found)
     partly = found
-    is_partial = faults.found("partly", lambda: _runs_partly(model, inputs, partly), False)
+    is_partial = faults.found("partly", lambda: _runs_partly(*some, partly), False)
     return replace(found, is_partial=is_partial, faults=tuple(faults))
 
 
@@ -190,12 +192,13 @@ def _beyond(
     iterations: iterated_inputs.Iterations,
 ) -> Plan:
     """The plan with changes for a reference that iterates, or computes functions of elements."""
+    some = (model, inputs, missed)
     if not iterations.found:
         is_beyond = found.scaling is not None and found.scaling.leaves_bounds
         kinds = (Variant.STRETCHED,) if missed.computes_elements and not is_beyond else ()
         later = telling_inputs.find_longer(model, inputs) if iterations.may_stop else ()
-        return replace(found, iterated=_iterated(model, inputs, found, kinds), telling=later)
-    found = replace(found, iterated=_iterated(model, inputs, found, ITERATED))
+        return replace(found, iterated=_iterated(*some, found, kinds), telling=later)
+    found = replace(found, iterated=_iterated(*some, found, ITERATED))
     if Variant.STRETCHED in found.iterated:
         found = replace(found, stretch=_stretch(model, inputs))
     told = telling_inputs.find(model, inputs)
@@ -204,13 +207,12 @@ def _beyond(
     return replace(found, telling=told)
 
 
-def _runs_partly(model: Any, inputs: list[Any], found: Plan) -> bool:
+def _runs_partly(model: Any, inputs: list[Any], missed: Limits, found: Plan) -> bool:
     """Test whether the reference runs with all changes in a few places, if there are any."""
     if not found.has_parts:
         return False
-    return improving_changes.reaches(
-        model, planned_inputs.applied(Variant.PARTLY, found, inputs), lambda _: True
-    )
+    changed = planned_inputs.applied(Variant.PARTLY, found, inputs)
+    return improving_changes.is_finite_on(model, changed, missed)
 
 
 def _scaling(model: Any, inputs: list[Any], missed: Limits) -> Scaling | None:
@@ -220,29 +222,34 @@ def _scaling(model: Any, inputs: list[Any], missed: Limits) -> Scaling | None:
     for how in tried_scalings.of(
         missed, (False, True) if has_bounds and not missed.needs_range else (False,)
     ):
-        scaled = input_changes.scaled(inputs, how)
+        scaled, last = input_changes.scaled(inputs, how), list[Limits]()
+
+        def is_better(now: Limits, last: list[Limits] = last) -> bool:
+            last.append(now)
+            return _reach_more(now, missed)
+
         if improving_changes.are_changed(scaled, inputs) and improving_changes.reaches(
-            model, scaled, lambda now: _reach_more(now, missed)
+            model, scaled, is_better
         ):
-            return _of_few_inputs(model, inputs, missed, how) if how.scales_peaks else how
+            most = min(len(missed.overflows), len(last[-1].overflows))
+            return _of_few_inputs(model, inputs, most, how) if how.scales_peaks else how
     return None
 
 
-def _of_few_inputs(model: Any, inputs: list[Any], missed: Limits, how: Scaling) -> Scaling:
+def _of_few_inputs(model: Any, inputs: list[Any], most: int, how: Scaling) -> Scaling:
     """The change `how`, with which exp overflows, without the inputs that it does not need: an
     input that is computed with elsewhere, such as the logarithm of a rate, need not bear a factor
-    of a hundred.
+    of a hundred.  `most`: missed overflows of a call with the change.
     """
     floats = [at for at, x in enumerate(layout.values(inputs)) if input_changes.is_float(x)]
     if not 1 < len(floats) <= MOST_INPUTS:
         return how
-    left = [len(missed.overflows)]
+    left = [most]
 
     def is_as_good(now: Limits) -> bool:
         left.append(len(now.overflows))
         return left[-1] <= min(left)
 
-    improving_changes.reaches(model, input_changes.scaled(inputs, how), is_as_good)
     for at in floats:
         fewer = replace(how, kept=how.kept | {at})
         if improving_changes.reaches(model, input_changes.scaled(inputs, fewer), is_as_good):
@@ -263,7 +270,7 @@ def _reach_more(now: Limits, before: Limits) -> bool:
 
 
 def _iterated(
-    model: Any, inputs: list[Any], how: Plan, some: Collection[Variant]
+    model: Any, inputs: list[Any], missed: Limits, how: Plan, some: Collection[Variant]
 ) -> tuple[Variant, ...]:
     """Kinds of inputs for an iteration, of `some`, that change anything, and to which the
     reference has a finite answer.
@@ -281,7 +288,7 @@ def _iterated(
         kind
         for kind, given in changed.items()
         if improving_changes.are_changed(given, inputs)
-        and improving_changes.reaches(model, given, lambda _: True)
+        and improving_changes.is_finite_on(model, given, missed)
     )
 
 
@@ -342,6 +349,6 @@ def _named(
     twin, leaves = redrawn_inputs.on_host(model, inputs, device)
     given = redrawn_inputs.with_leaves(inputs, leaves)
     for these in (named, *((each,) for each in named if len(named) > 1)):
-        if improving_changes.reaches(twin, input_changes.with_named(given, these), lambda _: True):
+        if improving_changes.is_finite_on(twin, input_changes.with_named(given, these), missed):
             return these
     return ()

@@ -7,7 +7,7 @@ closed_gates.py      single zeros by which a tensor is multiplied
 reference_limits.py  cases that operators distinguish and a call missed (limited_operators.py,
                      extremes.py, softmax_arguments.py, integer_uses.py,
                      one_signed_products.py, divisions.py, idle_operators.py,
-                     repeated_uses.py, missed_counts.py)
+                     repeated_uses.py, missed_counts.py, operator_arguments.py)
 later_numbers.py     numbers on a device, read after the call
 write_tracking.py    writes into memory that a call did not allocate itself
 """

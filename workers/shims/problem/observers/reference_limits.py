@@ -38,7 +38,9 @@ from workers.shims.problem.observers import (
     extremes,
     idle_operators,
     limited_operators,
+    number_decisions,
     one_signed_products,
+    operator_arguments,
     softmax_arguments,
 )
 from workers.shims.problem.observers.integer_uses import IntegerUses, identity
@@ -73,6 +75,12 @@ class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
         """
         self.invents = False
         """True if NaN or infinity was made an integer, of which the conversion tells no value."""
+        self.may_invent = False
+        """True if integers were made of other numbers, or if the next operators may depend on
+        values: calls on other inputs may invent.
+        """
+        self.decides = False
+        """True if single numbers were compared or clamped (number_decisions.py)."""
         self.computes_elements = False
         """True if a function was applied to as many elements as a bounded input has."""
         self.chooses = False
@@ -104,6 +112,13 @@ class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
             and x.numel()
             and input_domain.is_bounded(x)
         }
+
+    @classmethod
+    def unknown(cls, leaves: Iterable[Any]) -> Limits:
+        """Those of a call that could not be looked at."""
+        found = cls(leaves)
+        found.may_invent = found.decides = True
+        return found
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -160,9 +175,15 @@ class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
         self._shifts.note(name, args, found)
 
     def _note_integers(self, name: str, args: Any, _: Any, found: Any) -> None:
-        is_index = name in limited_operators.INTO_INTEGERS and _is_index_of(found, args)
+        is_index = name in limited_operators.INTO_INTEGERS and operator_arguments.is_index_of(
+            found, args
+        )
         self.needs_range |= name in limited_operators.INTO_RANGE or is_index
-        self.invents |= is_index and not bool(computable(_source(args)).isfinite().all())
+        self.invents |= is_index and not bool(
+            computable(operator_arguments.source(args)).isfinite().all()
+        )
+        self.may_invent |= is_index or number_decisions.is_reading(name, args, found)
+        self.decides |= number_decisions.is_decision(name, args)
 
     def _note_extremes(self, name: str, args: Any, _: Any, found: Any) -> None:
         flag = extremes.are_shallow(name, args[0] if args else None, found)
@@ -200,10 +221,14 @@ class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
             self._look(args[0], 0.0)
             self._look(args[1], 0.0)
         elif name == "aten::renorm":
-            self._look(_norms(*args[:3]), float(args[3]))
+            self._look(operator_arguments.norms(*args[:3]), float(args[3]))
         elif name in limited_operators.CURVED:
             self._look_near_zero(args[0])
-        elif name in limited_operators.SIGNS or name in extremes.NAMES or _is_odd_norm(name, args):
+        elif (
+            name in limited_operators.SIGNS
+            or name in extremes.NAMES
+            or operator_arguments.is_odd_norm(name, args)
+        ):
             self._look(args[0], 0.0)
 
     def _look_at_comparison(self, name: str, args: Any, kwargs: Any) -> None:
@@ -345,33 +370,6 @@ def _is_in_order(values: torch.Tensor, dimension: int | None) -> bool:
     steps = values.detach().diff(dim=dimension or 0)
     ascends, descends = (steps >= 0).all(), (steps <= 0).all()
     return bool((ascends | descends) & (steps != 0).any())
-
-
-def _is_odd_norm(name: str, args: Any) -> bool:
-    """Test for a norm that takes absolute values: of an even order none does."""
-    order = next(iter(args[1:2]), None) if name in limited_operators.NORMS else None
-    return order is not None and bool(order % 2)
-
-
-def _norms(values: torch.Tensor, p: Any, dim: int) -> torch.Tensor:
-    """Norms of a tensor's slices along a dimension, as renorm limits them."""
-    flat = values.detach().float().movedim(dim, 0).flatten(1)
-    norms: torch.Tensor = torch.linalg.vector_norm(flat, ord=float(p), dim=1)
-    return norms
-
-
-def _is_index_of(found: Any, args: Any) -> bool:
-    """Test whether integers were made from floating-point numbers."""
-    to_integers = isinstance(found, torch.Tensor) and not (
-        found.is_floating_point() or found.is_complex()
-    )
-    return to_integers and found.dtype != torch.bool and _source(args).is_floating_point()
-
-
-def _source(args: Any) -> torch.Tensor:
-    """The tensor that a conversion reads."""
-    source: torch.Tensor = args[-1] if isinstance(args[-1], torch.Tensor) else args[0]
-    return source
 
 
 def _may_hold(dtype: torch.dtype, value: float) -> bool:

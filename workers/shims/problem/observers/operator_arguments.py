@@ -1,0 +1,36 @@
+"""Arguments and results of operators that observers look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from workers.shims.problem.observers import limited_operators
+
+
+def is_odd_norm(name: str, args: Any) -> bool:
+    """Test for a norm that takes absolute values: of an even order none does."""
+    order = next(iter(args[1:2]), None) if name in limited_operators.NORMS else None
+    return order is not None and bool(order % 2)
+
+
+def norms(values: torch.Tensor, p: Any, dim: int) -> torch.Tensor:
+    """Norms of a tensor's slices along a dimension, as renorm limits them."""
+    flat = values.detach().float().movedim(dim, 0).flatten(1)
+    found: torch.Tensor = torch.linalg.vector_norm(flat, ord=float(p), dim=1)
+    return found
+
+
+def is_index_of(found: Any, args: Any) -> bool:
+    """Test whether integers were made from floating-point numbers."""
+    to_integers = isinstance(found, torch.Tensor) and not (
+        found.is_floating_point() or found.is_complex()
+    )
+    return to_integers and found.dtype != torch.bool and source(args).is_floating_point()
+
+
+def source(args: Any) -> torch.Tensor:
+    """The tensor that a conversion reads."""
+    found: torch.Tensor = args[-1] if isinstance(args[-1], torch.Tensor) else args[0]
+    return found
