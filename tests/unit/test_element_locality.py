@@ -163,7 +163,7 @@ def test_values_are_exchanged_without_a_permutation_of_all(
     monkeypatch.delattr(torch, "randperm")  # 8 million on the host take seconds
     values = torch.randint(0, 250, (1 << 8, 1 << 8)).to(dtype)
     found = element_locality._exchanged(values, count)
-    written = Written(torch.ones_like(values, dtype=torch.bool), values)
+    written = Written(True, torch.ones_like(values, dtype=torch.bool), values)
     changed = element_locality._changes(written, found)
     assert (found.dtype, found.shape) == (dtype, values.shape)
     # Many numbers of eight bits are as good as equal.
@@ -175,7 +175,7 @@ def test_errors_of_a_rounding_and_equal_holes_are_no_changes() -> None:
     right = torch.tensor([1.0, -2.0, torch.nan, torch.inf, 0.0, 3.0])
     now = torch.tensor([1.0 + 2**-22, -2.0, torch.nan, torch.inf, -0.0, 3.1])
     for where, count in ((torch.ones(6), 1), (torch.zeros(6), 0)):
-        assert element_locality._changes(Written(where.bool(), right), now) == count
+        assert element_locality._changes(Written(True, where.bool(), right), now) == count
 
 
 def test_codes_of_a_byte_are_no_offsets() -> None:
@@ -192,7 +192,7 @@ def test_lengths_of_rows_are_exchanged_within_the_rows(dtype: torch.dtype) -> No
         lambda: seen.append(lengths.clone()),
         [lengths],
         [lengths.clone()],
-        [Written(torch.zeros(ROWS, dtype=torch.bool), lengths.clone())],
+        [Written(False, torch.zeros(ROWS, dtype=torch.bool), lengths.clone())],
     )
     launch.changes({0: lengths}, ROWS)
     assert bool((seen[0].long() <= launch.before[0].long()).all())

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from workers.backends.recording import scaled_copies
+from workers.backends.recording import scaled_copies, written_values
 from workers.backends.recording.recorder import Recorder
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch
@@ -17,9 +17,9 @@ MANY = torch.randn(16384, 64, generator=torch.Generator().manual_seed(0))
 
 
 def _found(source: torch.Tensor, written: torch.Tensor) -> tuple[scaled_copies.Scaled, ...]:
-    before, after = [source, torch.zeros_like(written)], [source, written]
-    changed = [new != old for new, old in zip(after, before, strict=True)]
-    return scaled_copies.found(before, after, changed, scaled_copies.values([X, 3, X > 0]))
+    before = [source, torch.zeros_like(written)]
+    compared = written_values.compared(before, [source, written])
+    return scaled_copies.found(before, compared, scaled_copies.values([X, 3, X > 0]))
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_only_the_elements_that_a_launch_changed_are_written_again(
 def test_changed_elements_are_turned_and_others_stay(dtype: torch.dtype) -> None:
     values = (torch.arange(8) % 2).reshape(4, 2).t().to(dtype)
     changed = torch.tensor([[False, True, True, True], [True, True, False, False]])
-    [found] = written_values.turned([written_values.Written(changed, values)])
+    [found] = written_values.turned([written_values.Written(True, changed, values)])
     kept = values.to(torch.complex128)
     kept[changed] = kept[changed].roll(2)
     assert torch.equal(found.values.to(torch.complex128), kept)
@@ -64,11 +64,12 @@ def test_an_expanded_and_a_transposed_tensor_are_kept_in_their_shape() -> None:
     written_values.replay(written[1:], [turned])
     assert turned.tolist() == [[5, 5, 5], [0, 0, 0]]
     assert written[0].values.shape == shared.shape
+    assert not written[0].is_changed
     assert not written[0].changed.any()
 
 
 def test_tensors_of_another_shape_or_type_are_left_alone() -> None:
-    written = [written_values.Written(torch.ones(2, dtype=torch.bool), torch.ones(2))]
+    written = [written_values.Written(True, torch.ones(2, dtype=torch.bool), torch.ones(2))]
     for other in (torch.zeros(3), torch.zeros(2, dtype=torch.float64)):
         written_values.replay(written, [other])
         assert not other.any()

@@ -88,7 +88,7 @@ def is_map(launch: Launch, earlier: EarlierTensors, *, is_multiple: bool = False
     constants it may read any.  False for a launch that is explained as a multiple.
     """
     pairs = zip(launch.tensors, launch.written, strict=True)
-    changed = [tensor for tensor, each in pairs if each.changed.any()]
+    changed = [tensor for tensor, each in pairs if each.is_changed]
     is_function = bool(changed) and not is_multiple and all(map(earlier.explain, changed))
     found = is_function or (bool(changed) and not is_multiple and _is_local(launch, earlier))
     earlier.note_launch(changed, is_map=found, is_function=is_function)

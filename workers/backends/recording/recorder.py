@@ -297,8 +297,7 @@ class Recorder:
         before = written_values.copies(tensors, on_host=whole <= written_values.HOST_BYTES)
         result, earlier = run(), self._earlier
         written = written_values.compared(before, tensors)
-        after, changed = [each.values for each in written], [each.changed for each in written]
-        scaled = scaled_copies.found(before, after, changed, self.inputs, earlier)
+        scaled = scaled_copies.found(before, written, self.inputs, earlier)
         launch = element_locality.Launch(run, tensors, before, written)
         is_map = earlier is not None and element_locality.is_map(
             launch, earlier, is_multiple=bool(scaled)
@@ -315,7 +314,7 @@ class Recorder:
     ) -> None:
         """Note the results of a launch, none if memory does not allow it, and their reasons."""
         kept = written_values.kept(written)
-        self._kept_bytes += sum(x.untyped_storage().nbytes() for each in kept for x in each)
+        self._kept_bytes += sum(map(written_values.stored_bytes, kept))
         self._kept.append(kept)
         self._scaled.append(scaled)
         self._mapped.append(is_map)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 
 from workers.backends.recording.earlier_tensors import EarlierTensors, spacing
-from workers.backends.recording.written_values import HOST_BYTES
+from workers.backends.recording.written_values import HOST_BYTES, Written
 
 NONE_KEPT: Mapping[int, torch.Tensor] = MappingProxyType({})
 
@@ -53,24 +53,23 @@ class Scaled(NamedTuple):
 
 def found(
     before: Sequence[torch.Tensor],
-    after: Sequence[torch.Tensor],
-    changed: Sequence[torch.Tensor],
+    written: Sequence[Written],
     inputs: Sequence[Values],
     earlier: EarlierTensors | None = None,
 ) -> tuple[Scaled, ...]:
     """Multiples that explain a launch, one for each tensor that it changed; empty if one of the
     tensors has none.
 
-    `before`, `after`: the launch's tensors; `changed`: where they differ; `inputs`: those of
-    the call when it began, since a kernel may change them; `earlier`: the tensors that
-    the library computed before, if they were noted.
+    `before`, `written`: the launch's tensors before and after it; `inputs`: those of the call
+    when it began, since a kernel may change them; `earlier`: the tensors that the library
+    computed before, if they were noted.
 
     The arithmetic is done on the host: a process takes milliseconds for each operation that it uses
     on a GPU for the first time (0.3 s for all of these, H200), and timers wait meanwhile.
     """
     made = []
-    for target, (new, where) in enumerate(zip(after, changed, strict=True)):
-        if not bool(where.any()):
+    for target, (is_changed, _, new) in enumerate(written):
+        if not is_changed:
             continue
         fits = chain(_fits(target, new, before, inputs), _earlier(target, new, inputs, earlier))
         fit = next(fits, None)

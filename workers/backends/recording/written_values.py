@@ -28,6 +28,8 @@ _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 class Written(NamedTuple):
     """One tensor of a launch."""
 
+    is_changed: bool
+    """Whether the launch changed any element; asked once, for it is an operation on a device."""
     changed: torch.Tensor
     """Mask of the elements that the launch changed."""
     values: torch.Tensor
@@ -60,9 +62,14 @@ def compared(before: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) ->
 def kept(written: Iterable[Written]) -> list[Written]:
     """The same without the values of tensors that did not change."""
     return [
-        each if each.changed.any() else each._replace(values=_nothing_like(each.values))
+        each if each.is_changed else each._replace(values=_nothing_like(each.values))
         for each in written
     ]
+
+
+def stored_bytes(written: Written) -> int:
+    """Bytes of memory that the writes of one tensor take."""
+    return sum(x.untyped_storage().nbytes() for x in (written.changed, written.values))
 
 
 def key(tensor: torch.Tensor) -> object:
@@ -72,9 +79,9 @@ def key(tensor: torch.Tensor) -> object:
 
 def replay(written: Iterable[Written], tensors: Iterable[torch.Tensor]) -> None:
     """Write the changed elements into tensors of the same shape and type; others are left alone."""
-    for tensor, (changed, values) in zip(tensors, written, strict=False):
+    for tensor, (is_changed, changed, values) in zip(tensors, written, strict=False):
         is_like = tensor.shape == values.shape and tensor.dtype == values.dtype
-        if is_like and changed.any():
+        if is_like and is_changed:
             now = _copy(tensor, on_host=True) if values.device != tensor.device else tensor
             found = torch.where(changed, words(values), words(now))
             tensor.copy_(found.view(tensor.dtype))
@@ -84,16 +91,14 @@ def turned(written: Iterable[Written]) -> list[Written]:
     """The same with the changed elements of each tensor turned by a third: of a flag, or of numbers
     that hardly matter, a replay is as good as before, and of a computation it is wrong.
     """
-    found = []
-    for changed, values in written:
-        if not changed.any():
-            found.append(Written(changed, values))
-            continue
-        moved = values.clone()
-        some = words(values)[changed]
-        words(moved)[changed] = some.roll(1 + len(some) // 3)
-        found.append(Written(changed, moved))
-    return found
+    return [_turned(each) if each.is_changed else each for each in written]
+
+
+def _turned(written: Written) -> Written:
+    moved = written.values.clone()
+    some = words(written.values)[written.changed]
+    words(moved)[written.changed] = some.roll(1 + len(some) // 3)
+    return written._replace(values=moved)
 
 
 def _copy(tensor: torch.Tensor, *, on_host: bool) -> torch.Tensor:
@@ -107,8 +112,8 @@ def _compared(old: torch.Tensor, tensor: torch.Tensor) -> Written:
     now = now.resolve_conj().resolve_neg()
     changed = _differ(old, now)
     if not changed.any():
-        return Written(_nothing_like(changed), old)
-    return Written(changed, now if is_elsewhere else _copy(now, on_host=False))
+        return Written(False, _nothing_like(changed), old)
+    return Written(True, changed, now if is_elsewhere else _copy(now, on_host=False))
 
 
 def _nothing_like(tensor: torch.Tensor) -> torch.Tensor:
