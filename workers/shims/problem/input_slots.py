@@ -243,7 +243,7 @@ class InputSlots:
         places &= _has_integers(session)
         unknown = 0.0, math.inf if places else 0.0
         if spec.piece_rows is not None:
-            inputs = pieces.cut(inputs, spec.piece_rows, 0)
+            inputs, answers = pieces.cut(inputs, spec.piece_rows, 0), None
         elif not _has_room(session):
             return unknown
         answer = functools.partial(_true_answer, session)

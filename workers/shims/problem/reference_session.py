@@ -62,6 +62,12 @@ class Session:
         (input_domain.py); None until measured.
         """
 
+    @property
+    def returned(self) -> int:
+        """Number of the outputs in a slot that a call returns: changed inputs follow them."""
+        assert self.arena is not None
+        return len(self.arena.outputs.leaves) - len(self.spec.compared_inputs)
+
     def answers_of(self, slot: int) -> Answers | None:
         """Views for the expected outputs of a slot; None if those are not made when
         its inputs are drawn.
