@@ -21,8 +21,8 @@ from workers.shims.problem.observers.one_signed_products import OneSignedProduct
 from workers.shims.problem.observers.reference_limits import Limits
 from workers.shims.problem.reference_session import call
 
-Look = Callable[[Any, list[Any]], tuple[Any, Any]]
-"""A call under an observer: gives the observer, and the call's answer."""
+Look = Callable[[Any, list[Any]], tuple[Any, bool]]
+"""A call under an observer: gives the observer, and whether the call's answer is defined."""
 
 LIMIT_S = 5.0
 """Processor seconds of a call with changed inputs: a loop may never end on them."""
@@ -41,21 +41,25 @@ def missed_by(model: Any, inputs: list[Any], *, traits: bool = False) -> tuple[L
     return limits, answer
 
 
-class _Unwatched:
-    """A call without an observer."""
+def _limits(model: Any, inputs: list[Any], *, traits: bool = False) -> tuple[Limits, bool]:
+    """The same as a look: an answer for which NaN was made an integer is not defined."""
+    limits, answer = missed_by(model, inputs, traits=traits)
+    return limits, _is_defined(answer) and not limits.invents
 
-    invents = False
+
+def _unwatched(model: Any, inputs: list[Any]) -> tuple[None, bool]:
+    return None, _is_defined(call(model, inputs))
 
 
-def _unwatched(model: Any, inputs: list[Any]) -> tuple[_Unwatched, Any]:
-    return _Unwatched(), call(model, inputs)
+def _is_defined(answer: Any) -> bool:
+    return all(map(input_changes.is_finite, layout.values(answer)))
 
 
 def is_finite_on(model: Any, inputs: list[Any], missed: Limits) -> bool:
     """Test whether the reference has a finite answer to these inputs.  `missed`: those of a call
     on its own inputs.
     """
-    look: Look = missed_by if missed.may_invent else _unwatched
+    look: Look = _limits if missed.may_invent else _unwatched
     return reaches(model, inputs, lambda _: True, look)
 
 
@@ -103,9 +107,10 @@ def balanced(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
 def balanced_by_signs(model: Any, inputs: list[Any]) -> frozenset[int]:
     """The same with a look at products alone, which reads no other operator's values."""
 
-    def products(model: Any, inputs: list[Any]) -> tuple[OneSignedProducts, Any]:
+    def products(model: Any, inputs: list[Any]) -> tuple[OneSignedProducts, bool]:
         with OneSignedProducts() as found:
-            return found, call(model, inputs)
+            answer = call(model, inputs)
+        return found, _is_defined(answer)
 
     return _first_with_fewer(
         model,
@@ -160,9 +165,10 @@ def _decides_otherwise(now: NumberDecisions, before: list[bool]) -> bool:
     return now.decisions != before
 
 
-def _decided(model: Any, inputs: list[Any]) -> tuple[NumberDecisions, Any]:
+def _decided(model: Any, inputs: list[Any]) -> tuple[NumberDecisions, bool]:
     with NumberDecisions() as decided:
-        return decided, call(model, inputs)
+        answer = call(model, inputs)
+    return decided, _is_defined(answer)
 
 
 def loosened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
@@ -179,7 +185,7 @@ def loosened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
             continue  # there is no operator less
         is_better = functools.partial(_is_loosened, before=missed, at=at, any_idle=any_idle)
         changed = input_changes.changed(inputs, {at}, input_changes.loosened)
-        if reaches(model, changed, is_better, functools.partial(missed_by, traits=True)):
+        if reaches(model, changed, is_better, functools.partial(_limits, traits=True)):
             found |= {at}
     return found
 
@@ -222,7 +228,7 @@ def _first_with_fewer(
     missed: Limits | OneSignedProducts,
     *,
     without: Collection[int] = (),
-    look: Look = missed_by,
+    look: Look = _limits,
 ) -> frozenset[int]:
     """All inputs that `may_change` and do, or the first of them alone, whose `change` makes a
     `number` of missed limits smaller; none if it is zero.  `without`: indices of inputs left out.
@@ -243,17 +249,16 @@ def _first_with_fewer(
 
 
 def reaches(
-    model: Any, inputs: list[Any], is_better: Callable[[Any], bool], look: Look = missed_by
+    model: Any, inputs: list[Any], is_better: Callable[[Any], bool], look: Look = _limits
 ) -> bool:
-    """Test whether the reference has a finite answer to these inputs, and a call with them misses
+    """Test whether the reference's answer to these inputs is defined, and a call with them misses
     limits that are `is_better`.  Raises TimeoutError after LIMIT_S.
     """
     try:
         with TimeLimit(LIMIT_S):
-            now, answer = look(model, copy.deepcopy(inputs))
+            now, is_defined = look(model, copy.deepcopy(inputs))
     except TimeoutError:
         raise
     except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
         return False
-    is_defined = all(map(input_changes.is_finite, layout.values(answer))) and not now.invents
     return is_defined and is_better(now)

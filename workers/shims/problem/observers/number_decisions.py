@@ -52,8 +52,6 @@ class NumberDecisions(Watching):  # type: ignore[no-untyped-call]
         """Nothing has been decided yet."""
         super().__init__()
         self.decisions: list[bool] = []
-        self.invents = False
-        """Always false: no conversion is looked at."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name: str = func._schema.name

@@ -38,8 +38,6 @@ class OneSignedProducts(Watching):  # type: ignore[no-untyped-call]
         super().__init__()
         self.averaging = 0
         """Number of them, once the mode has been left."""
-        self.invents = False
-        """False: of conversions to integers nothing is known."""
         self._later = LaterNumbers()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
