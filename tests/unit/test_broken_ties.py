@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from workers.shims.problem.answers import true_answer
+from workers.shims.problem.inputs import input_domain
 from workers.shims.problem.inputs.broken_ties import BrokenTies
 
 
@@ -50,3 +52,33 @@ def test_integers_of_no_number(equal: torch.Tensor) -> None:
     with BrokenTies() as ties:
         equal.to(torch.int8)
     assert ties.casts_no_number
+
+
+@pytest.mark.parametrize(
+    ("compute", "may_choose"),
+    [
+        (lambda x: x.exp() @ x.T, False),
+        (lambda x: x.sort(1).values, True),
+        (lambda x: x.amax(1), False),
+        (lambda x: x.exp() if float(x[0, 0]) > 0 else x.sort(1).values, True),
+        (lambda x: x[x > 0].sum(), True),
+    ],
+)
+def test_calls_without_a_choice_are_told(
+    compute: Callable[[torch.Tensor], torch.Tensor], *, may_choose: bool
+) -> None:
+    seen: list[int] = []
+
+    def watched(inputs: list[torch.Tensor]) -> torch.Tensor:
+        seen.append(len(_get_current_dispatch_mode_stack()))
+        return compute(inputs[0])
+
+    x = torch.randn(8, 8)
+    moved = input_domain.moved(watched, [x], compute(x))
+    assert moved.may_choose == may_choose
+    assert all(seen)
+    seen.clear()
+    again = input_domain.moved(watched, [x], compute(x), may_choose=moved.may_choose)
+    assert all(seen) == may_choose
+    assert again.may_choose == may_choose
+    assert again.inputs == moved.inputs

@@ -105,8 +105,10 @@ def test_places_among_equal_rows_are_ties_and_places_within_rows_are_not(
 
     inputs = list(true_answer.widened([applied(Variant.RESAMPLED, torch.randn(64, 32))]))
     with_places = input_domain.moved(best, inputs, best(inputs), places=True)
-    assert bool(input_domain.objection(with_places, (0.0, 0.0))) == is_tie
-    assert not input_domain.objection(input_domain.moved(best, inputs, best(inputs)), (0.0, 0.0))
+    assert bool(input_domain.objection(with_places, input_domain.Moved())) == is_tie
+    assert not input_domain.objection(
+        input_domain.moved(best, inputs, best(inputs)), input_domain.Moved()
+    )
 
 
 def test_a_load_that_is_counted_over_tied_choices_is_not_in_the_domain() -> None:

@@ -166,7 +166,7 @@ def test_variants_of_inputs(own: torch.Tensor, variant: Variant) -> None:
 
 def test_effect_of_rounding_inputs(own: torch.Tensor) -> None:
     with OnGpu():
-        rounding_of_inputs, change = input_domain.moved(
+        rounding_of_inputs, change, _ = input_domain.moved(
             lambda inputs: inputs[0].float(), [own], own.float()
         )
     assert rounding_of_inputs == torch.finfo(own.dtype).eps / 2

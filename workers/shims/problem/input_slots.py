@@ -25,6 +25,7 @@ from workers.shims.problem.inputs import (
     varied_inputs,
 )
 from workers.shims.problem.inputs.broken_ties import BrokenTies
+from workers.shims.problem.inputs.input_domain import Moved
 from workers.shims.problem.reference_problem import Problem
 from workers.shims.problem.reference_session import (
     Answers,
@@ -204,7 +205,7 @@ class InputSlots:
                 return ""
             places = variant in input_variants.REPEATED
             moved = self._moved(session, slot, session.answers_of(slot), places=places)
-            found = input_domain.objection(moved, session.moved or (0.0, 0.0))
+            found = input_domain.objection(moved, session.moved or Moved())
             if not found and variant in input_variants.TIED:
                 found = self._undefined(session, slot)
             if not self._problem.by_cases:
@@ -231,7 +232,7 @@ class InputSlots:
 
     def _moved(
         self, session: Session, slot: int, answers: Answers | None = None, *, places: bool = False
-    ) -> tuple[float, float]:
+    ) -> Moved:
         """Changes of the inputs in a slot, and of the true answer to them, by rounding
         (input_domain.moved).  Of a problem that is computed in pieces, the first piece;
         those that are unknown, of another large problem: none, but for `places`.
@@ -241,7 +242,7 @@ class InputSlots:
         spec = session.spec
         inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
         places &= _has_integers(session)
-        unknown = 0.0, math.inf if places else 0.0
+        unknown = Moved(answer=math.inf if places else 0.0)
         if spec.piece_rows is not None:
             inputs, answers = pieces.cut(inputs, spec.piece_rows, 0), None
         elif not _has_room(session):
@@ -250,7 +251,13 @@ class InputSlots:
         try:
             known = None if answers is None else answers[1][: session.returned]
             before = answer(_for_truth(session, inputs)) if known is None else known
-            return input_domain.moved(answer, _for_truth(session, inputs), before, places=places)
+            return input_domain.moved(
+                answer,
+                _for_truth(session, inputs),
+                before,
+                places=places,
+                may_choose=session.moved is None or session.moved.may_choose,
+            )
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             return unknown

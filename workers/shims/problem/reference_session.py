@@ -15,6 +15,7 @@ import torch
 from workers.protocol import layout, problem_spec, shared_memory
 from workers.shims import calls, heap, returned_outputs
 from workers.shims.problem import graph_replay
+from workers.shims.problem.inputs.input_domain import Moved
 
 KEPT_BYTES = 1 << 30
 """GPU memory kept for the next session."""
@@ -57,9 +58,9 @@ class Session:
         self.arena: problem_spec.Arena | None = None
         self.memory: shared_memory.Memory | None = None
         self.recording: graph_replay.Recording | None = None
-        self.moved: tuple[float, float] | None = None
-        """Changes of the problem's own inputs and of their answer by rounding
-        (input_domain.py); None until measured.
+        self.moved: Moved | None = None
+        """Changes of the problem's own inputs and of their answer by rounding; None until
+        measured.
         """
 
     @property

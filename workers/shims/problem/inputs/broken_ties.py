@@ -17,6 +17,7 @@ from workers.backends.support.dispatch_mode import Watching
 from workers.protocol import layout
 from workers.protocol.roundoff import is_inexact, unit
 from workers.shims.problem.answers import rounding, true_answer
+from workers.shims.problem.observers import number_decisions
 
 CHOICES = frozenset(
     f"aten::{name}" for name in ("argmax", "argmin", "kthvalue", "max", "min", "sort", "topk")
@@ -34,11 +35,17 @@ class BrokenTies(Watching):  # type: ignore[no-untyped-call]
         """True if an operator has chosen otherwise for these errors."""
         self.casts_no_number = False
         """True if integers were made of NaN or infinity."""
+        self.may_choose = False
+        """True if operators chose, or the next operators may depend on values: calls on other
+        inputs may choose among equal ones.
+        """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         found = func(*args, **kwargs)
+        name: str = func._schema.name
         self.casts_no_number |= _casts_no_number(args, found)
+        self.may_choose |= name in CHOICES or number_decisions.is_reading(name, args, found)
         if not _may_be_parted(func, args, kwargs):
             return found
         parted = func(_parted(args[0]), *args[1:], **kwargs)

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import torch
 
@@ -269,16 +270,29 @@ def _matrices(x: torch.Tensor) -> torch.Tensor:
     return computable(x)
 
 
+class Moved(NamedTuple):
+    """Changes in relative L2 if the inputs of a call are rounded, and ties are broken at random."""
+
+    inputs: float = 0.0
+    answer: float = 0.0
+    may_choose: bool = True
+    """False if calls of the reference choose among no values (BrokenTies.may_choose)."""
+
+
 def moved(
-    call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any, *, places: bool = False
-) -> tuple[float, float]:
-    """Changes of inputs and answer if the inputs are rounded, and ties are broken at random, in
-    relative L2: (inputs, answer).
+    call: Callable[[list[Any]], Any],
+    inputs: list[Any],
+    answer: Any,
+    *,
+    places: bool = False,
+    may_choose: bool = True,
+) -> Moved:
+    """Changes of inputs and answer if the inputs are rounded, and ties are broken at random.
 
     `call(inputs)`: the answer to widened inputs; `inputs`: widened copies with their
     nominal types (true_answer.py), which the call may change; `answer`: the
     answer to the unchanged inputs; `places`: an integer of the answer that changes, as the place of
-    one of several equal values does, counts as an infinite change.
+    one of several equal values does, counts as an infinite change; `may_choose`: see Moved.
     """
     sizes = [
         unit(nominal(x))
@@ -286,15 +300,16 @@ def moved(
         if isinstance(x, torch.Tensor) and is_inexact(x.dtype)
     ]
     if not sizes:
-        return 0.0, 0.0
-    far = [0.0]
+        return Moved()
+    far, ties = [0.0], BrokenTies()
     for _ in range(BREAKS):
-        with BrokenTies() as ties:
-            after = call(with_roundings(inputs))
+        given = with_roundings(inputs)
+        with BrokenTies() if may_choose else nullcontext(ties) as ties:
+            after = call(given)
         far.append(_change(after, answer, places=places))
         if not ties.were_met:
             break
-    return max(sizes), max(far)
+    return Moved(max(sizes), max(far), ties.may_choose)
 
 
 def _change(after: Any, answer: Any, *, places: bool) -> float:
@@ -328,11 +343,11 @@ def _with_roundings(value: Any) -> Any:
     return jittered
 
 
-def objection(here: tuple[float, float], usual: tuple[float, float]) -> str:
+def objection(here: Moved, usual: Moved) -> str:
     """Reason why changed inputs are outside the domain; "" if they are inside.
 
     `here`, `usual`: results of `moved` for the changed inputs and for the problem's own."""
-    (inputs, answer), (_, own) = here, usual
+    inputs, answer, own = here.inputs, here.answer, usual.answer
     if answer <= max(QUIET, AMPLIFIES * max(inputs, own)):
         return ""
     return (
