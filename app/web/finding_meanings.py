@@ -196,7 +196,6 @@ MEANINGS: dict[str, Meaning] = {
         meaning="No kernel written by the candidate ran: the result comes from library code.",
         rows=(
             ("Launches of its own kernels in {calls} calls", "at least 1 per call", "{launches}"),
-            ("Failures that its source caught", "none", "{failures}"),
         ),
     ),
     "nondeterminism": Meaning(
