@@ -29,9 +29,12 @@ def is_reading(name: str, args: Any, found: Any) -> bool:
     """Test for an operator on whose result Python code may decide, or that copies to another
     device, where numbers are read.
     """
-    if name != "aten::_to_copy":
-        return name in _READINGS
-    return isinstance(found, torch.Tensor) and found.device != args[0].device
+    if name == "aten::_to_copy":
+        return isinstance(found, torch.Tensor) and found.device != args[0].device
+    if name == "aten::index":
+        indices = [each for each in args[1] if isinstance(each, torch.Tensor)]
+        return any(each.dtype in (torch.bool, torch.uint8) for each in indices)
+    return name in _READINGS
 
 
 def is_decision(name: str, args: Any) -> bool:
