@@ -1,5 +1,5 @@
 """Names of the operators that treat some values differently, by the kind of the limit
-(reference_limits.py).
+(operator_limits.py, reference_limits.py).
 """
 
 from __future__ import annotations

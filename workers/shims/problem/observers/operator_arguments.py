@@ -8,6 +8,9 @@ import torch
 
 from workers.shims.problem.observers import limited_operators
 
+MOST_LIMITS = 4096
+"""Most elements of a tensor of equal limits, such as one for each channel."""
+
 
 def is_odd_norm(name: str, args: Any) -> bool:
     """Test for a norm that takes absolute values: of an even order none does."""
@@ -34,3 +37,23 @@ def source(args: Any) -> torch.Tensor:
     """The tensor that a conversion reads."""
     found: torch.Tensor = args[-1] if isinstance(args[-1], torch.Tensor) else args[0]
     return found
+
+
+def bounds(name: str, args: Any, kwargs: Any) -> list[Any]:
+    """Numbers or tensors with which a comparison or a clamp compares its first argument."""
+    most = 3 if name in limited_operators.CLAMPS else 2
+    return [*args[1:most], *kwargs.values()]
+
+
+def number(value: Any) -> float | None:
+    """A limit: a number, or a small tensor of equal ones."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if (
+        isinstance(value, torch.Tensor)
+        and 0 < value.numel() <= MOST_LIMITS
+        and value.dtype != torch.bool
+    ):
+        first = value.detach().flatten()[0]
+        return float(first) if not value.is_complex() and bool((value == first).all()) else None
+    return None

@@ -22,7 +22,6 @@ only once it is computed with.
 
 from __future__ import annotations
 
-import functools
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -44,15 +43,8 @@ from workers.shims.problem.observers import (
     softmax_arguments,
 )
 from workers.shims.problem.observers.integer_uses import IntegerUses, identity
-from workers.shims.problem.observers.later_numbers import LaterNumbers
-from workers.shims.problem.observers.missed_counts import MissedCounts
+from workers.shims.problem.observers.operator_limits import LARGEST_LIMIT, OperatorLimits
 from workers.shims.problem.observers.repeated_uses import RepeatedUses
-
-LARGEST_LIMIT = 1e6
-"""Largest limit to be reached; larger ones stand for infinity, such as a mask's −1e9."""
-
-MOST_LIMITS = 4096
-"""Most elements of a tensor of equal limits, such as one for each channel."""
 
 LEAST_ORDERED = 8
 """Least number of values that are in no order by chance."""
@@ -61,7 +53,7 @@ USUALLY_IGNORED, NO_PADDING = -100, -1
 """Label that losses ignore where the problem names none, and index that bags leave out."""
 
 
-class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
+class Limits(OperatorLimits, Watching):  # type: ignore[no-untyped-call]
     """Dispatch mode that records limits that a call's values miss."""
 
     def __init__(self, leaves: Iterable[Any] = (), *, traits: bool = False) -> None:
@@ -93,12 +85,9 @@ class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
         """True if a tensor was a divisor, or logarithms of one were taken."""
         self.named: set[tuple[int, float]] = set()
         """Index of an input, and a value that it is compared with and does not hold."""
-        self.faults: set[str] = set()
-        """Errors of observers, and the operators at which they were raised."""
         leaves, self._traits = list(leaves), traits
         self._uses = RepeatedUses()
         self.integers, self._shifts = IntegerUses(leaves), softmax_arguments.Shifts()
-        self._later = LaterNumbers()
         self.idle = idle_operators.IdleOperators(leaves if traits else (), self._later)
         self._leaves = {
             identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)
@@ -137,10 +126,6 @@ class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
         super().__exit__(*error)
         self.read()
 
-    def read(self) -> None:
-        """Read the numbers that have been looked at; from then on they are in the counts."""
-        self._later.read()
-
     @property
     def _looks(self) -> tuple[Sequence[Callable[..., None]], Sequence[Callable[..., None]]]:
         """Observers of an operator's arguments, and of its results; kept, they would be a cycle."""
@@ -148,17 +133,9 @@ class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
         traits = (self.idle.note,) if self._traits else ()
         numbers = (self._note_integers, self._note_extremes)
         notes = (self.integers.note, *traits, self._note_shifts, *numbers)
-        looks = (self.look_at_limits, self._look_at_values, self._look_at_choices, *products)
+        names = (self._look_beyond_limits, self._look_at_values)
+        looks = (self.look_at_limits, *names, self._look_at_choices, *products)
         return looks, notes
-
-    def guarded(self, look: Callable[..., None], name: str, *more: Any) -> None:
-        """Let one observer look at an operator; note its error, so that the others go on."""
-        try:
-            look(name, *more)
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:  # noqa: BLE001 (operators of any kind, with any arguments)
-            self.faults.add(f"{type(error).__name__} at {name}")
 
     def _look_at_exponentials(self, name: str, args: Any, kwargs: Any) -> None:
         every = softmax_arguments.missed(name, args, kwargs), self._shifts.missed(name, args)
@@ -198,49 +175,12 @@ class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
         if name in limited_operators.BY_ORDER:
             self.already_sorted += _is_in_order(args[0], _dimension(name, args))
 
-    def look_at_limits(self, name: str, args: Any, kwargs: Any) -> None:
-        """Look at the limits of an operator that has some."""
-        if name in limited_operators.ROUNDINGS or kwargs.get("rounding_mode"):
-            self._look(args[0], 0.0)
-        if name in limited_operators.COMPARES or name in limited_operators.CLAMPS:
-            self._look_at_comparison(name, args, kwargs)
-        elif name in limited_operators.DIFFERENCES:
-            limit = [*args, *kwargs.values()][-1]
-            self._look(args[0] - args[1], float(limit) if isinstance(limit, float) else 1.0)
-        elif name in limited_operators.SATURATIONS:
-            self._look(args[0], limited_operators.SATURATIONS[name])
-            self._look(args[0], -limited_operators.SATURATIONS[name])
-        elif name in limited_operators.SAMPLERS:
-            self._look(args[1], 1.0)
-            self._look(args[1], -1.0)
-        elif name in limited_operators.RANGES:
-            bounds = args[limited_operators.RANGES[name]]
-            for bound in bounds if any(bounds) else ():
-                self._look(args[0], float(bound))
-        elif name in limited_operators.BOTH_SIGNS:
-            self._look(args[0], 0.0)
-            self._look(args[1], 0.0)
-        elif name == "aten::renorm":
-            self._look(operator_arguments.norms(*args[:3]), float(args[3]))
-        elif name in limited_operators.CURVED:
-            self._look_near_zero(args[0])
-        elif (
-            name in limited_operators.SIGNS
-            or name in extremes.NAMES
-            or operator_arguments.is_odd_norm(name, args)
-        ):
-            self._look(args[0], 0.0)
-
-    def _look_at_comparison(self, name: str, args: Any, kwargs: Any) -> None:
-        values, most = args[0], 3 if name in limited_operators.CLAMPS else 2
-        numbers = [*args[1:most], *kwargs.values()]
-        for limit in map(_number, numbers):
-            self._look(values, limit)
-            self._name_beyond(name, values, limit)
-        if len(args) > 1 and isinstance(args[1], torch.Tensor):
-            self._look(args[1], _number(values))
-        for other in numbers:
-            self._look_at_both(values, other)
+    def _look_beyond_limits(self, name: str, args: Any, kwargs: Any) -> None:
+        """Look for whole numbers beyond the limits that an operator compares an input with."""
+        is_limited = name in limited_operators.COMPARES or name in limited_operators.CLAMPS
+        if is_limited and self._is_whole_input(args[0]):
+            for bound in operator_arguments.bounds(name, args, kwargs):
+                self._name_beyond(name, args[0], operator_arguments.number(bound))
 
     def _look_at_values(self, name: str, args: Any, _: Any) -> None:
         """Look for the values that an operator treats differently."""
@@ -249,7 +189,7 @@ class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
         ):
             self._name(args[0], math.nan)
         elif name in limited_operators.EQUALITIES:
-            number = _number(args[1])
+            number = operator_arguments.number(args[1])
             self._name(args[0], None if _is_the_losss_own(number) else number)
         elif name in limited_operators.CLAMPED_LOGARITHMS:
             self._name(args[0], 0.0)
@@ -263,36 +203,9 @@ class Limits(MissedCounts, Watching):  # type: ignore[no-untyped-call]
             if self._is_input(args[place]):
                 self.searched.add(self._leaves[identity(args[place])])
 
-    def _look(self, values: Any, limit: float | None) -> None:
-        if (
-            limit is None
-            or not isinstance(values, torch.Tensor)
-            or not values.is_floating_point()
-            or not values.numel()
-        ):
-            return
-        if abs(limit) <= LARGEST_LIMIT:
-            note = functools.partial(self.note_range, limit)
-            self._later.add(note, *torch.aminmax(values.detach().float()))
-
-    def _look_near_zero(self, values: Any) -> None:
-        """Note values so near zero that the operator is nearly a polynomial."""
-        if isinstance(values, torch.Tensor) and values.is_floating_point() and values.numel():
-            self._later.add(self.note_near_zero, values.detach().abs().amax())
-
-    def _look_at_both(self, one: Any, other: Any) -> None:
-        """Count a comparison of two tensors, neither a limit, of which one is larger everywhere."""
-        if not all(
-            isinstance(x, torch.Tensor) and x.is_floating_point() and x.numel()
-            for x in (one, other)
-        ):
-            return
-        if _number(one) is None and _number(other) is None:
-            self._later.add(self.note_both, *torch.aminmax((one - other).detach().float()))
-
     def _name_beyond(self, name: str, values: Any, limit: float | None) -> None:
         """Note a whole number on the other side of the limit, if all of an input are on one."""
-        if limit is None or abs(limit) > LARGEST_LIMIT or not self._is_whole_input(values):
+        if limit is None or abs(limit) > LARGEST_LIMIT:
             return
         lowest, highest = map(int, torch.aminmax(values))
         above, below = math.floor(limit) + 1, math.ceil(limit) - 1
@@ -379,17 +292,3 @@ def _may_hold(dtype: torch.dtype, value: float) -> bool:
         return math.isnan(value) or abs(value) <= LARGEST_LIMIT
     info = torch.iinfo(dtype)
     return value == value // 1 and info.min <= value <= info.max
-
-
-def _number(value: Any) -> float | None:
-    """A limit: a number, or a small tensor of equal ones."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if (
-        isinstance(value, torch.Tensor)
-        and 0 < value.numel() <= MOST_LIMITS
-        and value.dtype != torch.bool
-    ):
-        first = value.detach().flatten()[0]
-        return float(first) if not value.is_complex() and bool((value == first).all()) else None
-    return None

@@ -13,7 +13,7 @@ import torch
 from workers.shims.problem.observers import limited_operators
 from workers.shims.problem.observers.idle_operators import IdleOperators
 from workers.shims.problem.observers.later_numbers import LaterNumbers
-from workers.shims.problem.observers.reference_limits import Limits
+from workers.shims.problem.observers.operator_limits import OperatorLimits
 
 FAR, HIDDEN, LEAST_SHARE = 4.0, 1e-4, 1 / 64
 """Arguments beyond which a function may vanish, the size below which its result hides a branch
@@ -34,7 +34,7 @@ def missed_before(name: str, args: Any, kwargs: Any) -> float:
     """Number of limits that the arguments of an operator miss.  Those that all exceed a limit miss
     half of it: a single number is always on one side.
     """
-    limits = Limits()
+    limits = OperatorLimits()
     limits.guarded(limits.look_at_limits, name, args, kwargs)
     limits.read()
     return limits.one_sided + len(limits.above) + len(limits.below) / 2 + limits.unanimous
