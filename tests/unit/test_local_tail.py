@@ -35,6 +35,11 @@ def _eval_norm(x: torch.Tensor) -> torch.Tensor:
     return functional.batch_norm(x, torch.zeros(30), torch.ones(30))
 
 
+def _below_diagonal() -> torch.Tensor:
+    rows, columns = torch.arange(10), torch.arange(30)
+    return rows[:, None] >= columns
+
+
 @pytest.mark.parametrize(
     ("model", "passes"),
     [
@@ -56,6 +61,9 @@ def _eval_norm(x: torch.Tensor) -> torch.Tensor:
         (lambda x: torch.relu(functional.batch_norm(x @ WEIGHT, None, None, training=True)), 1),
         (lambda x: functional.conv1d((x @ WEIGHT)[None], TAPS, groups=10)[0], 61 / 60),
         (lambda x: TABLE[(x @ WEIGHT).argmax(1)], 61 / 30),
+        (lambda x: (x @ WEIGHT).where(_below_diagonal(), 0), 1.385),
+        (lambda x: (x @ WEIGHT) * torch.ones_like(BIAS), 1.05),
+        (lambda x: (x @ WEIGHT) * torch.randn(30), 0),
     ],
 )
 def test_operators_after_the_last_that_combines_elements(

@@ -166,7 +166,7 @@ def _within(values: torch.Tensor, exchanged: torch.Tensor) -> torch.Tensor:
     if values.is_floating_point() or values.dtype == torch.bool:
         return exchanged
     own, other = words(values), words(exchanged)
-    order = 0 if values.dtype.is_signed else torch.iinfo(own.dtype).min  # of unsigned numbers' bits
+    order = 0 if values.dtype.is_signed else torch.iinfo(own.dtype).min  # bits compare as signed
     return (torch.minimum(own ^ order, other ^ order) ^ order).view(values.dtype)
 
 

@@ -85,6 +85,10 @@ class LocalTail:
         self._works.append(work)
         taken = library_work.tensors([*args, *kwargs.values()])
         made = [*library_work.tensors([result]), *written(func, args, kwargs)]
+        if _is_constant(func, taken):  # as weights and constants of the module
+            for tensor in made:
+                self._origins.pop(library_work.identity(tensor), None)
+            return
         size = max((x.numel() for x in made), default=0)
         combines = func._schema.name in READS or _combines_few(func, args, taken, size, flops)
         origin = self._origin(func, number, taken, size, combines=combines)
@@ -128,6 +132,15 @@ class LocalTail:
             return _Origin(is_given=False)  # a statistic is spread over many elements
         self._above[number] = {each.last for each, _ in origins if each.last is not None}
         return _Origin(is_given, number)
+
+
+def _is_constant(func: Any, taken: list[torch.Tensor]) -> bool:
+    """Test whether a result takes no value of a tensor and none at random: positions, a mask's
+    ones.
+    """
+    name = func._schema.name
+    is_random = torch.Tag.nondeterministic_seeded in func.tags
+    return name in library_work.FILLING or not (taken or is_random)
 
 
 def _combines_few(func: Any, args: Any, taken: list[torch.Tensor], size: int, flops: int) -> bool:
