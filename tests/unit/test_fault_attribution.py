@@ -296,6 +296,10 @@ def test_a_candidate_that_is_not_loaded_in_time_is_told_so() -> None:
     with pytest.raises(Fault) as caught, AttributeToCandidate(JOB, cpu):
         raise TimedOut
     assert "while its source was executed or its model constructed" in caught.value.error.message
+    compiled = AttributeToCandidate(replace(JOB, backend="cuda"), cpu)
+    with pytest.raises(Fault) as caught, compiled:
+        raise TimedOut
+    assert caught.value.error.message.endswith("(at most 120 s in all)")
     loaded = AttributeToCandidate(JOB, cpu)
     loaded.note_loaded()
     with pytest.raises(Fault) as caught, loaded:

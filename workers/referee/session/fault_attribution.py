@@ -376,6 +376,8 @@ class AttributeToCandidate:
         first = "" if self._device.precompiles else f" ({FIRST_CALL * call_s:g} s the first)"
         limits = f"at most {call_s:g} s a call{first}, {whole_s:g} s in all"
         stage = "" if self._loaded else " while its source was executed or its model constructed"
+        if stage and BACKENDS[self._job.backend].compiled_on_host:
+            limits = f"at most {whole_s:g} s in all"
         message = str(error) or f"no answer in time{stage} ({limits})"
         return Fault(Status.TIMEOUT, "timeout", message)
 

@@ -134,22 +134,22 @@ def load(
     """Load the candidate: its source, then the arena with the reference's
     parameters, then the constructor.
 
-    A source that is compiled on the host's cores may take as long as the deadline leaves; the
-    device is open to others meanwhile.  Timers pause the process only if it keeps the device busy:
+    A source that is compiled on the host's cores, and a constructor that compiles it, may take as
+    long as the deadline leaves; the device is open to others meanwhile.  Timers pause the process only if it keeps the device busy:
     a compiler that stood still during every block would take several times as long.
     """
     assert reference.arena is not None
-    loading_s = deadline.left_s if BACKENDS[job.backend].compiled_on_host else deadline.allow()
+    compiled = BACKENDS[job.backend].compiled_on_host
+    loading_s = deadline.left_s if compiled else deadline.allow()
     with device_lock.apart(candidate.process, paused_after_s=math.inf):
         candidate.handle.load_candidate(
             job.candidate, spec, job.entry_point, job.backend, loading_s
         )
     arena = reference.arena
-    timeout_s = deadline.allow()
     candidate.share_arena(
         arena,
         arena.candidate_bytes,
-        timeout_s,
+        deadline.left_s if compiled else deadline.allow(),
         seed=init_seed(seed),
         prefix=reference.prefix,
         device_lock=device_lock,
