@@ -135,8 +135,9 @@ def load(
     parameters, then the constructor.
 
     A source that is compiled on the host's cores, and a constructor that compiles it, may take as
-    long as the deadline leaves; the device is open to others meanwhile.  Timers pause the process only if it keeps the device busy:
-    a compiler that stood still during every block would take several times as long.
+    long as the deadline leaves; the device is open to others meanwhile.  Timers pause the process
+    only if it keeps the device busy: a compiler that stood still during every block would take
+    several times as long.
     """
     assert reference.arena is not None
     compiled = BACKENDS[job.backend].compiled_on_host
