@@ -16,7 +16,7 @@ from app.domain.evaluation import Status
 from app.domain.job import Job
 from workers.protocol import problem_spec
 from workers.referee import admission, evaluate, progress
-from workers.referee.evaluate import ALONE, ONCE, TWICE
+from workers.referee.evaluate import Room
 from workers.referee.host import device
 from workers.referee.host.device import open_device
 from workers.referee.host.memory_budget import MemoryBudget
@@ -28,7 +28,7 @@ from workers.shims.problem.answers import true_answer
 
 HOST: Any = SimpleNamespace(memory_budget=MemoryBudget(100))
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="torch")
-THRICE = [ONCE, TWICE, ALONE]
+THRICE = [Room.ONCE, Room.TWICE, Room.ALONE]
 
 
 def spec(elements: int) -> problem_spec.ProblemSpec:
@@ -132,7 +132,7 @@ def test_long_calls_reserve_few_slots(
         (
             True,
             Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True),
-            [ONCE, ALONE],
+            [Room.ONCE, Room.ALONE],
         ),
         (True, invalid("reference_failed", "no memory", out_of_memory=True), THRICE),
         (True, torch.OutOfMemoryError("no memory"), THRICE),
@@ -140,27 +140,31 @@ def test_long_calls_reserve_few_slots(
         (
             True,
             Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True),
-            [ONCE, ALONE],
+            [Room.ONCE, Room.ALONE],
         ),
-        (False, Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True), [ONCE]),
+        (
+            False,
+            Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True),
+            [Room.ONCE],
+        ),
         (
             False,
             Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True),
-            [ONCE],
+            [Room.ONCE],
         ),
-        (True, Fault(Status.CRASHED, "crashed", "signal 11"), [ONCE]),
+        (True, Fault(Status.CRASHED, "crashed", "signal 11"), [Room.ONCE]),
     ],
 )
 def test_an_evaluation_out_of_memory_or_disturbed_among_others_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch, among_others: bool, ends: Exception, tries: list[int]
+    monkeypatch: pytest.MonkeyPatch, among_others: bool, ends: Exception, tries: list[Room]
 ) -> None:
     """With more memory if not the candidate lacked it, and at last with all of the device's."""
-    seen: list[int] = []
+    seen: list[Room] = []
 
-    def measure(progress: progress.Progress, room: int) -> None:
+    def measure(progress: progress.Progress, room: Room) -> None:
         seen.append(room)
-        progress.shares_memory = among_others and room != ALONE
-        if room != ALONE:
+        progress.shares_memory = among_others and room is not Room.ALONE
+        if room is not Room.ALONE:
             raise ends
 
     class Concluded:
@@ -175,11 +179,11 @@ def test_an_evaluation_out_of_memory_or_disturbed_among_others_is_tried_again(
 def test_an_evaluation_that_has_enough_memory_among_others_is_not_tried_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen: list[int] = []
+    seen: list[Room] = []
 
-    def measure(progress: progress.Progress, room: int) -> None:
+    def measure(progress: progress.Progress, room: Room) -> None:
         seen.append(room)
-        if room == ONCE:
+        if room is Room.ONCE:
             raise torch.OutOfMemoryError("no memory")
 
     concluded: list[Fault | None] = []
@@ -190,7 +194,7 @@ def test_an_evaluation_that_has_enough_memory_among_others_is_not_tried_alone(
         lambda _, fault: concluded.append(fault) or SimpleNamespace(timing=None),
     )
     evaluate.evaluate(JOB, HOST)
-    assert seen == [ONCE, TWICE]
+    assert seen == [Room.ONCE, Room.TWICE]
     assert concluded == [None]
 
 
@@ -199,8 +203,8 @@ def test_what_does_not_fit_with_the_device_to_itself_is_too_large_for_it(
 ) -> None:
     found: list[Fault | None] = []
 
-    def measure(progress: progress.Progress, room: int) -> None:
-        progress.shares_memory = room != ALONE
+    def measure(progress: progress.Progress, room: Room) -> None:
+        progress.shares_memory = room is not Room.ALONE
         raise torch.OutOfMemoryError("tried to allocate 4.00 GiB")
 
     class Concluded:
@@ -245,7 +249,7 @@ def test_a_candidate_is_blamed_where_it_had_more_memory_than_the_reference_needs
 ) -> None:
     found: list[Fault | None] = []
 
-    def measure(progress: progress.Progress, room: int) -> None:
+    def measure(progress: progress.Progress, room: Room) -> None:
         progress.spec = replace(spec(1), peaks=problem_spec.Peaks(call_bytes=call_bytes << 20))
         progress.available_bytes = available_bytes and available_bytes << 20
         raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True)

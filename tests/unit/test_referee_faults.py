@@ -37,18 +37,18 @@ class Tensor:
 def test_a_second_attempt_has_the_memory_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     first: list[weakref.ref[Tensor]] = []
 
-    def attempt(*_: Any, room: int) -> tuple[Any, Fault | None]:
+    def attempt(*_: Any, room: evaluate.Room) -> tuple[Any, Fault | None]:
         kept = Tensor()
         stages = SimpleNamespace(chrome_trace=lambda *_: b"")
         progress = SimpleNamespace(
-            shares_memory=room != evaluate.ALONE,
+            shares_memory=room is not evaluate.Room.ALONE,
             cancellation=SimpleNamespace(requested=False),
             kept=kept,
             stages=stages,
             launches=[],
             codes=(),
         )
-        if room != evaluate.ONCE:
+        if room is not evaluate.Room.ONCE:
             assert first[0]() is None
             return progress, None
         first.append(weakref.ref(kept))

@@ -66,19 +66,19 @@ def refuse_unfit(job: Job, resources: Resources) -> None:
         )
 
 
-def describe(progress: Progress, reference: Session, room: int) -> problem_spec.ProblemSpec:
+def describe(progress: Progress, reference: Session, times: int) -> problem_spec.ProblemSpec:
     """The specification of the problem's inputs and outputs, from its reference.  Raises Fault.
 
     Describing a problem takes memory for some copies of its inputs and outputs, and each
     later session for a model of its own.  An estimate of that memory is reserved first, for
-    later sessions if it is large.  `room`: multiple of the estimate to be reserved; 0 where the
+    later sessions if it is large.  `times`: multiple of the estimate to be reserved; 0 where the
     evaluation has reserved memory.
     """
     case, resources = progress.job.case, progress.resources
     seed = setup.init_seed(progress.seed)
     with ExitStack() as memory:
-        if room and resources.memory_budget.total_bytes is not None:
-            need = _estimate(progress, reference, seed) * room
+        if times and resources.memory_budget.total_bytes is not None:
+            need = _estimate(progress, reference, seed) * times
             if case not in reference.handle.described or need > LARGE_BYTES:
                 reserve_memory(progress, memory, need)
         with (

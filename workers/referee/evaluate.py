@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import ExitStack
+from enum import Enum
 
 import torch
 
@@ -41,14 +42,26 @@ from workers.referee.timing import device_time
 
 _log = logging.getLogger(__name__)
 
-ONCE, TWICE, ALONE = 1, 2, 0
-"""Memory that an attempt reserves: so many times its need, or all of the device.  An attempt alone
-waits until every other evaluation has ended, and no other begins before it: in a sweep of
-KernelBench four such waits took a minute of seven (H200, eight slots).
-"""
-
 AVAILABLE_SHARE = 0.9
 """Share of the memory for evaluations below which a lack of memory says nothing of the problem."""
+
+
+class Room(Enum):
+    """Device memory that an attempt reserves."""
+
+    ONCE = "as much as it needs"
+    TWICE = "twice the memory"
+    ALONE = "all memory"
+    """Such an attempt waits until every other evaluation has ended, and no other begins before it:
+    in a sweep of KernelBench four such waits took a minute of seven (H200, eight slots).
+    """
+
+    @property
+    def times(self) -> int:
+        """Multiple of what is needed that is reserved once this is known; an attempt alone has
+        reserved all memory by then.
+        """
+        return {Room.ONCE: 1, Room.TWICE: 2, Room.ALONE: 0}[self]
 
 
 def evaluate(
@@ -69,15 +82,11 @@ def evaluate(
     DeviceUnhealthyError, torch.OutOfMemoryError).
     """
     cancellation = cancellation or Cancellation()
-    progress, fault = _attempt(job, resources, cancellation, seed, room=ONCE)
-    room = ONCE
-    while fault is not None and (room := _room_to_repeat(room, progress, fault)) != ONCE:
-        _log.warning(
-            "job %s: once more %s: %s",
-            job.job_id,
-            "with twice the memory" if room == TWICE else "alone",
-            fault.error.message,
-        )
+    room = Room.ONCE
+    progress, fault = _attempt(job, resources, cancellation, seed, room=room)
+    while fault is not None and (more := _room_to_repeat(room, progress, fault)) is not None:
+        room = more
+        _log.warning("job %s: once more with %s: %s", job.job_id, room.value, fault.error.message)
         del progress, fault  # frees the tensors of this attempt for the next one
         progress, fault = _attempt(job, resources, cancellation, seed, room=room)
     if fault is not None and fault.out_of_memory:
@@ -88,17 +97,17 @@ def evaluate(
     return evaluation, Traces(timeline=timeline, codes=progress.codes)
 
 
-def _room_to_repeat(room: int, progress: Progress, fault: Fault) -> int:
-    """Memory for one more attempt after one with `room`; ONCE for none.
+def _room_to_repeat(room: Room, progress: Progress, fault: Fault) -> Room | None:
+    """Memory for one more attempt after one with `room`; None if there is to be none.
 
     If the candidate's process ran out of memory, it may hold more than it reserved, which others
     then lack: it has the device to itself at once.
     """
     repeats = fault.out_of_memory or fault.disturbed
     if not (progress.shares_memory and repeats) or progress.cancellation.requested:
-        return ONCE
+        return None
     is_others = fault.out_of_memory and fault.status is not Status.OUT_OF_MEMORY
-    return TWICE if room == ONCE and is_others else ALONE
+    return Room.TWICE if room is Room.ONCE and is_others else Room.ALONE
 
 
 def _attribute_exhausted_memory(fault: Fault, progress: Progress) -> Fault:
@@ -128,10 +137,10 @@ def _attribute_exhausted_memory(fault: Fault, progress: Progress) -> Fault:
 
 
 def _attempt(
-    job: Job, resources: Resources, cancellation: Cancellation, seed: bytes | None, *, room: int
+    job: Job, resources: Resources, cancellation: Cancellation, seed: bytes | None, *, room: Room
 ) -> tuple[Progress, Fault | None]:
-    """Progress of one attempt, and the fault that ended it.  `room`: see ONCE."""
-    shares_memory = resources.memory_budget.total_bytes is not None and room != ALONE
+    """Progress of one attempt, and the fault that ended it."""
+    shares_memory = resources.memory_budget.total_bytes is not None and room is not Room.ALONE
     progress = Progress(
         job=job,
         resources=resources,
@@ -163,24 +172,23 @@ def _without_traceback(fault: Fault) -> Fault:
 
 
 def _prepared(
-    progress: Progress, memory: ExitStack, sessions: ExitStack, room: int
+    progress: Progress, memory: ExitStack, sessions: ExitStack, room: Room
 ) -> tuple[Session, ProblemSpec]:
     """The session with the reference, which has its arena, and the specification.  Raises Fault.
 
-    `memory` and `sessions` release reservations and sessions.  `room`: see ONCE.
+    `memory` and `sessions` release reservations and sessions.
     """
     resources = progress.resources
-    if room == ALONE:
+    if room is Room.ALONE:
         admission.reserve_memory(progress, memory, resources.memory_budget.total_bytes or 0)
-    reference, spec = _described(progress, sessions, room)
+    reference, spec = _described(progress, sessions, room.times)
     arena, need_bytes = _planned(progress, spec)
-    need_bytes *= room
-    if room != ALONE and not admission.reserve_beside_model(
-        progress, memory, need_bytes, memory_needs.resident(spec)
+    if room is not Room.ALONE and not admission.reserve_beside_model(
+        progress, memory, room.times * need_bytes, memory_needs.resident(spec)
     ):
         sessions.close()
-        admission.reserve_memory(progress, memory, need_bytes)
-        reference, spec = _described(progress, sessions, ALONE)
+        admission.reserve_memory(progress, memory, room.times * need_bytes)
+        reference, spec = _described(progress, sessions, 0)
         arena, _ = _planned(progress, spec)
     with (
         progress.stages.stage("arena"),
@@ -191,14 +199,12 @@ def _prepared(
     return reference, spec
 
 
-def _described(progress: Progress, sessions: ExitStack, room: int) -> tuple[Session, ProblemSpec]:
-    """A session with the reference, and the specification.  `room`: see ONCE; ALONE where memory
-    for it has been reserved.
-    """
+def _described(progress: Progress, sessions: ExitStack, times: int) -> tuple[Session, ProblemSpec]:
+    """A session with the reference, and the specification.  `times`: see admission.describe."""
     with progress.stages.stage("reference"):
         reference = setup.open_reference_session(progress.job, progress.resources)
     sessions.callback(setup.close_reference_session, progress.resources, reference)
-    return reference, admission.describe(progress, reference, room)
+    return reference, admission.describe(progress, reference, times)
 
 
 def _planned(progress: Progress, spec: ProblemSpec) -> tuple[Arena, int]:
@@ -211,8 +217,8 @@ def _planned(progress: Progress, spec: ProblemSpec) -> tuple[Arena, int]:
     return arena, need_bytes + (device_time.extra_bytes(spec, arena) if has_graphs else 0)
 
 
-def _run_stages(progress: Progress, room: int) -> None:
-    """Run all stages in order.  `room`: see ONCE.  Raises Fault."""
+def _run_stages(progress: Progress, room: Room) -> None:
+    """Run all stages in order.  Raises Fault."""
     job, resources = progress.job, progress.resources
     admission.refuse_unfit(job, resources)
     with ExitStack() as memory, ExitStack() as sessions:  # sessions end before memory is released
