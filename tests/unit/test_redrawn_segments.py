@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from typing import Any
+
 import pytest
 import torch
 
@@ -21,6 +24,26 @@ def test_numbers_of_segments_stay_sorted_between_the_same_ends() -> None:
         assert not torch.equal(changed, SEGMENTS)
         assert bool((changed.diff() >= 0).all())
         assert (int(changed[0]), int(changed[-1])) == (0, 8)
+
+
+@pytest.mark.parametrize("redraw", [redrawn_inputs.redrawn, redrawn_inputs.redrawn_in_part])
+def test_offsets_are_of_rows_in_another_order(
+    redraw: Callable[[list[Any], Collection[int]], list[Any]],
+) -> None:
+    lengths = torch.tensor([5, 40, 0, 33, 12, 7, 21, 2] * 4)
+    offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+    for seed in range(20):
+        torch.manual_seed(seed)
+        (changed,) = redraw([offsets], {0})
+        assert not torch.equal(changed, offsets)
+        assert torch.equal(changed.diff().sort().values, lengths.sort().values)
+
+
+def test_offsets_of_equal_rows_are_drawn_anew() -> None:
+    torch.manual_seed(0)
+    (changed,) = redrawn_inputs.redrawn([torch.arange(9) * 16], {0})
+    assert (int(changed[0]), int(changed[-1])) == (0, 128)
+    assert len(changed.diff().unique()) > 2
 
 
 def test_they_stay_beside_integers_that_may_count_them() -> None:

@@ -1,12 +1,12 @@
 """Inputs that are the same in every draw, drawn anew.
 
-* Sorted integers (offsets) stay sorted between the same ends, and so do those of which some are
-  equal (numbers of segments), if no other input is of integers, which may count them; those without
-  a gap (`arange`) are permuted, if the reference only looks something up by them or computes with
-  them.  Equal ones (the
-  length of every sequence) are drawn between half of the value and the value, or keep their sum if
-  that is the length of an input (sizes of groups); other integers are permuted along a dimension.
-  Segments described by two lists stay disjoint.
+* Sorted integers (offsets) stay sorted between the same ends, with their steps in another order, as
+  a kernel may have the length of the longest row built in; equal steps, and numbers of segments if
+  no other input is of integers, which may count them, are drawn anew.  Those without a gap
+  (`arange`) are permuted, if the reference only looks something up by them or computes with them.
+  Equal ones (the length of every sequence) are drawn between half of the value and the value, or
+  keep their sum if that is the length of an input (sizes of groups); other integers are permuted
+  along a dimension.  Segments described by two lists stay disjoint.
 * Of a mask of equal values an eighth is inverted.
 * Floating-point inputs of equal values (an initial state of zeros, a weight of ones) and
   numbers (a gate of zero, a temperature) are drawn around that value; the rows of one with two
@@ -60,14 +60,11 @@ zero to a number between OPENED.
 OPENED = (0.1, 0.9)
 
 FAINT = 1e-3
-"""Largest size of equal values that are replaced as zeros are: they hide all that they scale.  A
-number that Python holds stays near its value: kernels have an epsilon built in.
-"""
+"""Largest size of equal values that are replaced as zeros are: they hide all that they scale.
+Python's numbers stay near their value: kernels have an epsilon built in."""
 
 LARGEST_VALUE = 1e6
-"""Largest floating-point value that is redrawn; larger ones stand for infinity, such
-as a mask's −1e9.
-"""
+"""Largest number that is redrawn; larger ones stand for infinity, such as a mask's −1e9."""
 
 
 def redrawn(inputs: list[Any], some: Collection[int]) -> list[Any]:
@@ -283,15 +280,19 @@ def _turned(x: torch.Tensor, share: float) -> torch.Tensor:
 
 
 def _permuted(x: torch.Tensor) -> torch.Tensor:
-    """Rows in another order; sorted integers anew, between the same ends."""
+    """Rows, or steps of sorted integers, in another order; the integers anew if steps are equal."""
     if x.is_floating_point() or not _is_sorted(x):
         along = _varying(x)
         if x.shape[along] == 2:  # half of the permutations would change nothing
             return x.flip(along)
         return x.index_select(along, torch.randperm(x.shape[along], device=x.device))
+    steps = x.diff()
+    if int(steps.max()) > 1 and not _is_uniform(steps):
+        moved = steps[torch.randperm(len(steps), device=x.device)]
+        moved = steps.roll(1) if torch.equal(moved, steps) else moved
+        return torch.cat((x[:1], x[:1] + moved.cumsum(0).to(x.dtype)))
     first, last, inside = int(x[0]), int(x[-1]), len(x) - 2
-    strict = bool((x[1:] > x[:-1]).all())
-    if strict and last - first < 1 << 24:
+    if int(steps.min()) > 0 and last - first < 1 << 24:
         drawn = torch.randperm(last - first - 1, device=x.device)[:inside] + first + 1
     else:
         drawn = torch.randint(first, last + 1, (inside,), device=x.device)
@@ -299,9 +300,8 @@ def _permuted(x: torch.Tensor) -> torch.Tensor:
 
 
 def _related(before: list[Any], after: list[Any]) -> list[Any]:
-    """The redrawn leaves.  Two integer tensors keep their original values if
-    redrawing would break a relation between them: disjoint segments given by starts
-    and lengths, or starts before ends.
+    """The redrawn leaves.  Two integer tensors keep their values if a relation between them would
+    break: disjoint segments given by starts and lengths, or starts before ends.
     """
     lists = [at for at, x in enumerate(before) if _is_list(x)]
     for one, other in itertools.permutations(lists, 2):
