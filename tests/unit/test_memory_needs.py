@@ -28,6 +28,7 @@ from workers.shims.problem.answers import true_answer
 
 HOST: Any = SimpleNamespace(memory_budget=MemoryBudget(100))
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="torch")
+DISTURBED = Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True)
 THRICE = [Room.ONCE, Room.TWICE, Room.ALONE]
 
 
@@ -137,16 +138,8 @@ def test_long_calls_reserve_few_slots(
         (True, invalid("reference_failed", "no memory", out_of_memory=True), THRICE),
         (True, torch.OutOfMemoryError("no memory"), THRICE),
         (True, RuntimeError("CUDA error: out of memory"), THRICE),  # a kernel that is loaded
-        (
-            True,
-            Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True),
-            [Room.ONCE, Room.ALONE],
-        ),
-        (
-            False,
-            Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True),
-            [Room.ONCE],
-        ),
+        (True, DISTURBED, [Room.ONCE, Room.ALONE]),
+        (False, DISTURBED, [Room.ONCE]),
         (
             False,
             Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True),

@@ -59,6 +59,7 @@ DTYPES: dict[str, torch.dtype] = {
     )
 }
 _SCALARS = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
+_CONTAINERS = (list, tuple, dict)
 
 CARRIED = (
     "tensors, numbers, text, None, dtypes, and lists, tuples and dicts with text keys of these"
@@ -104,9 +105,6 @@ def describe(value: object, depth: int = 0) -> Node:
     raise UnsupportedError(f"{came} cannot be handed over: expected {CARRIED}")
 
 
-_CONTAINERS = (list, tuple, dict)
-
-
 def _fields(value: object) -> tuple[str, ...]:
     """Names of a named tuple's fields; empty for any other value."""
     return tuple(getattr(value, "_fields", ())) if isinstance(value, tuple) else ()
@@ -123,10 +121,7 @@ def mapped(change: Callable[[Any], Any], value: Any) -> Any:
     torch's function takes six times as long, and a recurrent network has 60,000 operators.
     """
     if isinstance(value, list | tuple):
-        items = [
-            mapped(change, each) if isinstance(each, _CONTAINERS) else change(each)
-            for each in value
-        ]
+        items = [mapped(change, x) if isinstance(x, _CONTAINERS) else change(x) for x in value]
         kind = type(value)
         return tuple(items) if kind is tuple else items if kind is list else remade(value, items)
     if isinstance(value, dict):

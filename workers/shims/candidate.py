@@ -96,7 +96,7 @@ class Shim:
         `run` is bound when this class is defined, before any candidate code exists, so that
         replacing the method has no effect on a block's calls.
         """
-        command, _, a, b, c, seed, fd = request
+        command, _, a, b, c, *_ = request
         failure = {
             Command.LOAD: ReplyCode.LOAD_FAILED,
             Command.ARENA: ReplyCode.CONSTRUCT_FAILED,
@@ -110,48 +110,53 @@ class Shim:
                 if self._recorder.ablate != AblationMode.HONEST:
                     return Reply(ReplyCode.DONE, self._run_watched(self._slots, run, a, b, c))
                 return Reply(ReplyCode.DONE, run(self._slots, self._called, a, b, c))
-            if command == Command.LOAD and fd is not None:
-                return self._load(fd, a, b)
-            if command == Command.ARENA and fd is not None:
-                return self._construct(fd, problem_spec.Slots(a, b), seed)
-            if command == Command.RENEW:
-                return self._renew(seed)
-            if command == Command.REFIT:
-                return self._refit()
-            if command == Command.SEGMENT:
-                return calls.share(self._shared, a)
-            if command == Command.PROFILE and self._slots is not None:
-                return Reply(ReplyCode.DONE, self._profile(self._slots, a, b))
-            if command == Command.EVENTS and self._slots is not None:
-                return Reply(ReplyCode.DONE, self._slots.event_mean(self._called, a, b, c))
-            if command == Command.CAPTURE and self._slots is not None:
-                self._slots.capture(self._called, a, b, c)
-                return Reply(ReplyCode.DONE)
-            if command == Command.TESTIFY:
-                return self._testify()
-            if command == Command.CAUGHT and self._mailbox is not None:
-                told = control_channel.put_text(self._mailbox, self._caught.text())
-                return Reply(ReplyCode.DONE, 0, told)
-            if command == Command.SHORTAGES:
-                return Reply(ReplyCode.DONE, shortages.count())
-            if command == Command.CODE and self._mailbox is not None:
-                found = ((name, kernel.asm) for name, kernel in self._recorder.compiled.items())
-                return Reply(ReplyCode.DONE, kernel_code.write(self._mailbox, found))
-            if command == Command.WARM:
-                warmup.make_context(self._device)
-                return Reply(ReplyCode.DONE)
-            if command == Command.COMPILE_FIRST:
-                warmup.compile_first(self._device)
-                return Reply(ReplyCode.DONE)
-            if command == Command.ABLATE:
-                self._choose_modes(control_channel.unpacked_modes(a, b))
-                return Reply(ReplyCode.DONE, self._recorder.left_out, self._recorder.mapped)
-            return Reply(ReplyCode.UNSUPPORTED)
+            return self._carried_out(request)
         except BaseException as error:
             assert self._mailbox is not None
             otherwise = failure.get(Command(command), ReplyCode.CALL_FAILED)
             length = control_channel.put_text(self._mailbox, call_errors.explain(error))
             return Reply(call_errors.outcome_of(error, otherwise), 0, length)
+
+    def _carried_out(self, request: Request) -> Reply:
+        """The reply to any request but RUN; raises every error of candidate code."""
+        command, _, a, b, c, seed, fd = request
+        if command == Command.LOAD and fd is not None:
+            return self._load(fd, a, b)
+        if command == Command.ARENA and fd is not None:
+            return self._construct(fd, problem_spec.Slots(a, b), seed)
+        if command == Command.RENEW:
+            return self._renew(seed)
+        if command == Command.REFIT:
+            return self._refit()
+        if command == Command.SEGMENT:
+            return calls.share(self._shared, a)
+        if command == Command.PROFILE and self._slots is not None:
+            return Reply(ReplyCode.DONE, self._profile(self._slots, a, b))
+        if command == Command.EVENTS and self._slots is not None:
+            return Reply(ReplyCode.DONE, self._slots.event_mean(self._called, a, b, c))
+        if command == Command.CAPTURE and self._slots is not None:
+            self._slots.capture(self._called, a, b, c)
+            return Reply(ReplyCode.DONE)
+        if command == Command.TESTIFY:
+            return self._testify()
+        if command == Command.CAUGHT and self._mailbox is not None:
+            told = control_channel.put_text(self._mailbox, self._caught.text())
+            return Reply(ReplyCode.DONE, 0, told)
+        if command == Command.SHORTAGES:
+            return Reply(ReplyCode.DONE, shortages.count())
+        if command == Command.CODE and self._mailbox is not None:
+            found = ((name, kernel.asm) for name, kernel in self._recorder.compiled.items())
+            return Reply(ReplyCode.DONE, kernel_code.write(self._mailbox, found))
+        if command == Command.WARM:
+            warmup.make_context(self._device)
+            return Reply(ReplyCode.DONE)
+        if command == Command.COMPILE_FIRST:
+            warmup.compile_first(self._device)
+            return Reply(ReplyCode.DONE)
+        if command == Command.ABLATE:
+            self._choose_modes(control_channel.unpacked_modes(a, b))
+            return Reply(ReplyCode.DONE, self._recorder.left_out, self._recorder.mapped)
+        return Reply(ReplyCode.UNSUPPORTED)
 
     def _load(self, fd: int, source_bytes: int, spec_bytes: int) -> Reply:
         """Execute the source by its backend's rules."""
