@@ -226,7 +226,7 @@ def test_a_descriptor_that_comes_with_a_malformed_message_is_closed(message: byt
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     notes, warden = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process: Any = object.__new__(ConfinedProcess)
-    process._channel, process._notes = ours, notes
+    process._channel, process._notes, process._end = ours, notes, None
     sent = os.memfd_create("segment")
     before = set(Path("/proc/self/fd").iterdir())
     theirs.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [sent]))])
