@@ -39,6 +39,17 @@ def test_offsets_are_of_rows_in_another_order(
         assert torch.equal(changed.diff().sort().values, lengths.sort().values)
 
 
+def test_lengths_follow_their_offsets() -> None:
+    lengths = torch.tensor([5, 40, 0, 33, 12, 7, 21, 2], dtype=torch.int32)
+    offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+    for some in ({0, 1}, {0}, {1}):
+        torch.manual_seed(0)
+        rows, starts = redrawn_inputs.redrawn([lengths, offsets], some)
+        assert torch.equal(rows, starts.diff().int())
+        assert rows.dtype == torch.int32
+        assert torch.equal(starts, offsets) is (1 not in some)
+
+
 def test_offsets_of_equal_rows_are_drawn_anew() -> None:
     torch.manual_seed(0)
     (changed,) = redrawn_inputs.redrawn([torch.arange(9) * 16], {0})

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import itertools
 from collections.abc import Collection
 from typing import Any
 
@@ -36,6 +35,7 @@ from workers.shims.problem.inputs import (
     input_domain,
     local_changes,
     python_integers,
+    related_integers,
 )
 from workers.shims.problem.reference_session import call
 
@@ -74,7 +74,7 @@ def redrawn(inputs: list[Any], some: Collection[int]) -> list[Any]:
     leaves = list(layout.values(inputs))
     sizes = _sizes(leaves)
     changed = [_redrawn(x, sizes) if at in some else x for at, x in enumerate(leaves)]
-    return with_leaves(inputs, _related(leaves, changed))
+    return with_leaves(inputs, related_integers.related(leaves, changed))
 
 
 def redrawn_in_part(inputs: list[Any], some: Collection[int]) -> list[Any]:
@@ -89,7 +89,7 @@ def redrawn_in_part(inputs: list[Any], some: Collection[int]) -> list[Any]:
         else x
         for at, x in enumerate(leaves)
     ]
-    return with_leaves(inputs, _related(leaves, changed))
+    return with_leaves(inputs, related_integers.related(leaves, changed))
 
 
 def _redrawn_in_part(x: torch.Tensor, sizes: Collection[int]) -> torch.Tensor:
@@ -297,42 +297,6 @@ def _permuted(x: torch.Tensor) -> torch.Tensor:
     else:
         drawn = torch.randint(first, last + 1, (inside,), device=x.device)
     return torch.cat((x[:1], drawn.sort().values.to(x.dtype), x[-1:]))
-
-
-def _related(before: list[Any], after: list[Any]) -> list[Any]:
-    """The redrawn leaves.  Two integer tensors keep their values if a relation between them would
-    break: disjoint segments given by starts and lengths, or starts before ends.
-    """
-    lists = [at for at, x in enumerate(before) if _is_list(x)]
-    for one, other in itertools.permutations(lists, 2):
-        if len(before[one]) != len(before[other]) or (
-            after[one] is before[one] and after[other] is before[other]
-        ):
-            continue
-        if any(
-            holds(before[one], before[other]) and not holds(after[one], after[other])
-            for holds in RELATIONS
-        ):
-            after = [
-                old if at in (one, other) else new
-                for at, (old, new) in enumerate(zip(before, after, strict=True))
-            ]
-    return after
-
-
-def _is_list(x: Any) -> bool:
-    return are_integers(x) and x.dim() == 1 and len(x) > 1
-
-
-def _are_apart(starts: torch.Tensor, lengths: torch.Tensor) -> bool:
-    return bool((lengths >= 0).all()) and bool((starts[:-1] + lengths[:-1] <= starts[1:]).all())
-
-
-def _lie_before(starts: torch.Tensor, ends: torch.Tensor) -> bool:
-    return bool((starts <= ends).all())
-
-
-RELATIONS = (_are_apart, _lie_before)
 
 
 def standing(

@@ -85,7 +85,7 @@ class LocalTail:
         self._works.append(work)
         taken = library_work.tensors([*args, *kwargs.values()])
         made = [*library_work.tensors([result]), *written(func, args, kwargs)]
-        if _is_constant(func, taken):  # as weights and constants of the module
+        if _is_constant(func, taken):  # like weights and constants of the module
             for tensor in made:
                 self._origins.pop(library_work.identity(tensor), None)
             return
