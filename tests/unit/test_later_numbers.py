@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from workers.shims.problem import constant_parameters
 from workers.shims.problem.observers import later_numbers, weight_limits
 from workers.shims.problem.observers.later_numbers import LaterNumbers
 from workers.shims.problem.observers.one_signed_products import OneSignedProducts
@@ -106,3 +107,18 @@ def test_many_numbers_are_read_before_the_end(monkeypatch: pytest.MonkeyPatch) -
     assert found == [0.0, 1.0, 2.0, 3.0]
     later.read()
     assert found == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_weights_of_a_network_are_read_in_a_few_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = [torch.nn.Linear(8, 8) for _ in range(20)]
+    norms = [torch.nn.BatchNorm1d(8) for _ in range(3)]
+    norms[1].register_buffer("shift", torch.zeros(8))
+    norms[1].register_buffer("scale", torch.rand(8))
+    torch.nn.init.orthogonal_(layers[5].weight)
+    model = torch.nn.Sequential(*layers, *norms).eval()
+    with readings(monkeypatch) as found:
+        names = constant_parameters.of(model)
+    assert len(found) <= 12
+    kinds = ("weight", "bias", "running_mean", "running_var")
+    of_norms = {f"{at}.{kind}" for at in (20, 21, 22) for kind in kinds}
+    assert set(names) == {"5.weight", "21.shift"} | of_norms

@@ -98,7 +98,12 @@ def of(model: Any, ignored: Collection[str] = (), uses: Uses = NO_USES) -> tuple
         if name in found.keys() - constant
     }
     trained = {name: each.detach() for name, each in others.items() if name not in frozen}
-    regular = (name for name, each in trained.items() if regular_weights.is_regular(each))
+    may_be = _read([regular_weights.may_be_regular(each) for each in trained.values()])
+    regular = (
+        name
+        for (name, each), may in zip(trained.items(), may_be, strict=True)
+        if may and regular_weights.is_regular(each)
+    )
     follow = (*_copies(others), *_related(others, frozen), *regular)
     shown = (*(name for name in found if name in constant), *follow)
     names = dict.fromkeys((*shown, *uses.recurrent, *uses.on_weights))
@@ -132,8 +137,10 @@ def _related(parameters: Mapping[str, torch.Tensor], frozen: Collection[str]) ->
     if not matrices:
         return
     yield from _transposed(matrices)
-    for name, matrix in matrices.items():
-        if name not in frozen and (_is_orthonormal(matrix) or _is_repeated(matrix)):
+    trained = {name: matrix for name, matrix in matrices.items() if name not in frozen}
+    may_be = _read([_may_be_related(matrix) for matrix in trained.values()])
+    for (name, matrix), may in zip(trained.items(), may_be, strict=True):
+        if may and (_is_orthonormal(matrix) or _is_repeated(matrix)):
             yield name
     yield from _lengths_of_rows(parameters, matrices)
 
@@ -178,21 +185,44 @@ def _lengths_of_rows(
             yield name
 
 
-def _is_orthonormal(matrix: torch.Tensor) -> bool:
-    """Test the first rows, or columns if there are fewer of those, up to a common
-    factor: three, and then more.
+def _read(flags: list[torch.Tensor]) -> list[bool]:
+    """Flags of all parameters, in one wait for the device."""
+    found: list[bool] = torch.stack(flags).tolist() if flags else []
+    return found
+
+
+def _may_be_related(matrix: torch.Tensor) -> torch.Tensor:
+    """The answer, not read yet, of a test of three rows for being orthonormal, and of the first
+    elements for being repeated.
     """
-    some = (matrix if len(matrix) <= matrix.shape[1] else matrix.T)[:LOOKED_AT]
-    return len(some) > 2 and _are_orthonormal(some[:3].float()) and _are_orthonormal(some.float())
+    found = torch.zeros((), dtype=torch.bool, device=matrix.device)
+    some = _first_rows(matrix)
+    if len(some) > 2:
+        found = found | _are_orthonormal(some[:3].float())
+    for rows in (matrix, matrix.T):
+        if len(rows) > 1 < rows.shape[1]:
+            found = found | (rows[1:, 0] == rows[0, 0]).any()
+    return found
 
 
-def _are_orthonormal(rows: torch.Tensor) -> bool:
+def _is_orthonormal(matrix: torch.Tensor) -> bool:
+    """Test the first rows up to a common factor."""
+    some = _first_rows(matrix)
+    return len(some) > 2 and bool(_are_orthonormal(some.float()))
+
+
+def _first_rows(matrix: torch.Tensor) -> torch.Tensor:
+    """The first rows, or columns if there are fewer of those."""
+    return (matrix if len(matrix) <= matrix.shape[1] else matrix.T)[:LOOKED_AT]
+
+
+def _are_orthonormal(rows: torch.Tensor) -> torch.Tensor:
     products = rows @ rows.T
     scale = products.diagonal().mean()
     unit = torch.eye(len(rows), device=rows.device)
-    return bool(
-        ((products - scale * unit).abs() < ORTHONORMAL * rows.shape[1] ** -0.5 * scale).all()
-    )
+    off = (products - scale * unit).abs()
+    found: torch.Tensor = (off < ORTHONORMAL * rows.shape[1] ** -0.5 * scale).all()
+    return found
 
 
 def _is_repeated(matrix: torch.Tensor) -> bool:
@@ -201,8 +231,6 @@ def _is_repeated(matrix: torch.Tensor) -> bool:
 
 
 def _repeats_first(rows: torch.Tensor) -> bool:
-    if not bool((rows[1:, 0] == rows[0, 0]).any()):
-        return False
     return bool((rows[1:, :LOOKED_AT] == rows[:1, :LOOKED_AT]).all(dim=1).any())
 
 
@@ -210,24 +238,32 @@ def _buffers(model: torch.nn.Module, *, has_gates: bool) -> Iterator[tuple[str, 
     """Running statistics of norms in eval mode (in train mode a norm uses those of its input), and
     the other buffers of checkpoints that have no effect.
     """
+    found: list[tuple[str, torch.Tensor]] = []
+    flags: dict[int, torch.Tensor] = {}
     for prefix, module in model.named_modules():
         for name, buffer in module.named_buffers(recurse=False):
             is_saved = name not in module._non_persistent_buffers_set
-            of_norm = name in STATISTICS and isinstance(module, _NormBase)
-            has_no_effect = _has_no_effect(buffer, 1 if has_gates else 2)
-            if not module.training if of_norm else is_saved and has_no_effect:
-                yield f"{prefix}.{name}".lstrip("."), buffer
+            if name in STATISTICS and isinstance(module, _NormBase):
+                is_wanted = not module.training
+            elif is_wanted := is_saved and _is_looked_at(buffer, 1 if has_gates else 2):
+                flags[len(found)] = _has_no_effect(buffer)
+            found += [(f"{prefix}.{name}".lstrip("."), buffer)] if is_wanted else []
+    have_effects = dict(zip(flags, _read([~each for each in flags.values()]), strict=True))
+    yield from (each for at, each in enumerate(found) if not have_effects.get(at))
 
 
-def _has_no_effect(buffer: torch.Tensor, least: int) -> bool:
-    """Test for zeros, of `least` elements or more, and for factors of one along a single
+def _is_looked_at(buffer: torch.Tensor, least: int) -> bool:
+    """Test for numbers of a common type, `least` elements or more."""
+    return buffer.is_floating_point() and buffer.element_size() > 1 and buffer.numel() >= least
+
+
+def _has_no_effect(buffer: torch.Tensor) -> torch.Tensor:
+    """The answer, not read yet, of a test for zeros, and for factors of one along a single
     dimension.
     """
-    if not buffer.is_floating_point() or buffer.element_size() == 1 or buffer.numel() < least:
-        return False
-    is_vector = buffer.numel() == max(buffer.shape) >= LEAST_OF_ONES
-    first = float(buffer.flatten()[0])
-    return (first == 0 or (first == 1 and is_vector)) and bool((buffer == first).all())
+    are_zeros = (buffer == 0).all()
+    is_vector = buffer.numel() == max(buffer.shape, default=1) >= LEAST_OF_ONES
+    return are_zeros | (buffer == 1).all() if is_vector else are_zeros
 
 
 def _is_constant(value: torch.Tensor, frozen: bool) -> torch.Tensor:
