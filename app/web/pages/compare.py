@@ -125,6 +125,6 @@ def _compared(
 
 
 def _side(page: evaluation.EvaluationPage) -> speedup_ratio.Side:
-    return evaluation_diff.side(
-        page.evaluation, page.believed.label, page.baseline, page.job.problem_id
-    )
+    """The side with its problem, which is the same under another name or in another source set."""
+    problem = page.job.reference, page.job.entry_point
+    return evaluation_diff.side(page.evaluation, page.believed.label, page.baseline, problem)
