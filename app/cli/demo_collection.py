@@ -17,7 +17,7 @@ from app.cli import output, services
 from app.cli.zoo import Case
 from app.client import Client
 from app.domain.collection.call import EndpointConfig
-from app.domain.request import ConflictError
+from app.domain.request import ConflictError, MissingError
 from app.domain.source import source_text
 from app.endpoints.scripted.behaviour import Behaviour
 from app.endpoints.scripted.process import running
@@ -84,10 +84,7 @@ def started(
 ) -> Iterator[Started]:
     """A collection of six calls; an error or Ctrl-C stops it.  `options`: of its evaluations."""
     problems = [cases[names[0]] for names in (FIRST, SECOND)]
-    with running(script(cases), Behaviour(chunk_characters=200)) as address:
-        config = EndpointConfig(name=ENDPOINT, base_url=address, dialect="vllm", model="scripted")
-        with client.database.begin() as connection:
-            endpoints.add(connection, config, replace=True)
+    with _endpoint(client, cases):
         specification = {
             "name": f"demo {datetime.now(UTC):%Y-%m-%d %H.%M.%S}",
             "endpoint": ENDPOINT,
@@ -105,6 +102,20 @@ def started(
                 with suppress(ConflictError):
                     client.change_collection(name, "stop")
                 raise
+
+
+@contextmanager
+def _endpoint(client: Client, cases: Mapping[str, Case]) -> Iterator[None]:
+    """The model's server, and its endpoint: no later worker shall look for it."""
+    with running(script(cases), Behaviour(chunk_characters=200)) as address:
+        config = EndpointConfig(name=ENDPOINT, base_url=address, dialect="vllm", model="scripted")
+        with client.database.begin() as connection:
+            endpoints.add(connection, config, replace=True)
+        try:
+            yield
+        finally:
+            with suppress(MissingError), client.database.begin() as connection:
+                endpoints.remove(connection, ENDPOINT)
 
 
 def script(cases: Mapping[str, Case]) -> Script:

@@ -24,6 +24,7 @@ from app.client import Client
 from app.embedded import Services, process_lookup
 from app.settings import Settings
 from app.store.browse import paging, runs, trajectory
+from app.store.collection import endpoints
 from tests.conftest import fast_folder
 from tests.integration.cli import ASSAY, assay, environment
 from tests.ports import free_port
@@ -162,6 +163,8 @@ def test_the_demo_goes_from_kernels_to_a_verified_dataset(
     assert not served_from(own_state.state_dir)
     with Services(own_state) as services, Client(services.settings) as client:
         require_its_run_of_two_steps(client, trajectory_id)
+        with client.database.read() as connection:
+            assert endpoints.listed(connection) == [], "the model's server has ended"
 
 
 def require_its_run_of_two_steps(client: Client, trajectory_id: str) -> None:
