@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from workers.shims.problem import constant_parameters
-from workers.shims.problem.observers import later_numbers, weight_limits
+from workers.shims.problem.observers import later_numbers
 from workers.shims.problem.observers.later_numbers import LaterNumbers
 from workers.shims.problem.observers.one_signed_products import OneSignedProducts
 from workers.shims.problem.observers.reference_limits import Limits
 from workers.shims.problem.observers.repeated_uses import LOOKED_AT
+from workers.shims.problem.observers.weight_limits import WeightLimits
 from workers.shims.problem.observers.weight_work import WeightWork
 
 READERS = ("__bool__", "__float__", "__int__", "item", "tolist")
@@ -71,17 +72,17 @@ def test_products_alone_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weights_of_a_loop_are_looked_at_in_some_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
 
-    def note(name: str, *_: object) -> float:
+    def look(self: WeightLimits, name: str, *_: object) -> None:
         looked.append(name)
-        return 0.0
 
-    monkeypatch.setattr(weight_limits, "missed_before", note)
+    monkeypatch.setattr(WeightLimits, "look_before", look)
     layer = torch.nn.Linear(4, 4)
     x = torch.rand(2, 4)
-    with torch.no_grad(), WeightWork(layer, [x]):
+    with torch.no_grad(), readings(monkeypatch) as found, WeightWork(layer, [x]):
         for _ in range(10 * LOOKED_AT):
             x = layer(x)
     assert LOOKED_AT <= len(looked) < 2 * LOOKED_AT
+    assert len(found) <= 2
 
 
 def test_numbers_are_given_to_their_functions_in_order() -> None:

@@ -21,12 +21,14 @@ LARGEST_LIMIT = 1e6
 class OperatorLimits(MissedCounts):
     """Counts of the limits that the arguments of operators miss."""
 
-    def __init__(self) -> None:
-        """No operator has been looked at yet."""
+    def __init__(self, later: LaterNumbers | None = None) -> None:
+        """No operator has been looked at yet.  `later`: numbers that are read with those of other
+        observers.
+        """
         super().__init__()
         self.faults: set[str] = set()
         """Errors of observers, and the operators at which they were raised."""
-        self._later = LaterNumbers()
+        self._later = LaterNumbers() if later is None else later
 
     def read(self) -> None:
         """Read the numbers that have been looked at; from then on they are in the counts."""

@@ -30,30 +30,49 @@ _COPIES = frozenset({"aten::_to_copy", "aten::clone", "aten::contiguous", "aten:
 _FILLS = ("_like", "aten::new_")
 
 
-def missed_before(name: str, args: Any, kwargs: Any) -> float:
-    """Number of limits that the arguments of an operator miss.  Those that all exceed a limit miss
-    half of it: a single number is always on one side.
-    """
-    limits = OperatorLimits()
-    limits.guarded(limits.look_at_limits, name, args, kwargs)
-    limits.read()
-    return limits.one_sided + len(limits.above) + len(limits.below) / 2 + limits.unanimous
+class WeightLimits:
+    """Limits that one operator on weights misses."""
 
+    def __init__(self, later: LaterNumbers) -> None:
+        """`later`: once it has been read, the count is complete."""
+        self._later = later
+        self._limits = OperatorLimits(later)
+        self._idle = IdleOperators((), later)
+        self._share = 0.0
 
-def missed_after(name: str, args: Any, kwargs: Any, found: Any) -> float:
-    """The share of an operator's results that vanish, and one if it changes nothing, or makes equal
-    numbers of unequal ones.
-    """
-    first: Any = args[0] if args else None
-    if name in _COPIES or any(part in name for part in _FILLS) or not _is_seen(first):
-        return 0.0
-    later = LaterNumbers()
-    idle = IdleOperators((), later)
-    idle.note(name, args, kwargs, found)
-    later.read()
-    if not _is_seen(found):
-        return float(idle.idle)
-    return float(idle.idle) + _vanished(name, first, found) + _is_level(found, first)
+    @property
+    def count(self) -> float:
+        """Number of limits.  Of those that all arguments exceed half a one: a single number is
+        always on one side.  Also the share of the results that vanish, and one if the operator
+        changes nothing, or makes equal numbers of unequal ones.
+        """
+        limits = self._limits
+        missed = limits.one_sided + len(limits.above) + len(limits.below) / 2 + limits.unanimous
+        return missed + self._idle.idle + self._share
+
+    def look_before(self, name: str, args: Any, kwargs: Any) -> None:
+        """Look at the arguments of the operator."""
+        self._limits.guarded(self._limits.look_at_limits, name, args, kwargs)
+
+    def look_after(self, name: str, args: Any, kwargs: Any, found: Any) -> None:
+        """Look at its results."""
+        first: Any = args[0] if args else None
+        if name in _COPIES or any(part in name for part in _FILLS) or not _is_seen(first):
+            return
+        self._idle.note(name, args, kwargs, found)
+        if not _is_seen(found):
+            return
+        if name in _VANISHING and first.shape == found.shape:
+            vanished = (found.abs() < HIDDEN) & (first.abs() > FAR)
+            self._later.add(self._note_vanished, vanished.float().mean())
+        if found.numel() > 1:
+            self._later.add(self._note_level, _is_level(found, first))
+
+    def _note_vanished(self, share: float) -> None:
+        self._share += share if share >= LEAST_SHARE else 0.0
+
+    def _note_level(self, is_level: float) -> None:
+        self._share += is_level
 
 
 def _is_seen(x: Any) -> bool:
@@ -61,15 +80,7 @@ def _is_seen(x: Any) -> bool:
     return is_float and x.itemsize > 1 and x.numel() > 0
 
 
-def _vanished(name: str, values: torch.Tensor, found: torch.Tensor) -> float:
-    if name not in _VANISHING or values.shape != found.shape:
-        return 0.0
-    share = float(((found.abs() < HIDDEN) & (values.abs() > FAR)).float().mean())
-    return share if share >= LEAST_SHARE else 0.0
-
-
-def _is_level(found: torch.Tensor, values: torch.Tensor) -> bool:
+def _is_level(found: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     low, high = torch.aminmax(found.detach().float())
-    if found.numel() < 2 or bool(high - low > LEVEL * torch.maximum(high, -low)):
-        return False
-    return bool(values.amax() > values.amin())
+    are_equal = high - low <= LEVEL * torch.maximum(high, -low)
+    return are_equal & (values.amax() > values.amin())

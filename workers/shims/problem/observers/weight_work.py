@@ -25,8 +25,9 @@ from torch.utils.weak import WeakIdKeyDictionary
 from workers.backends.recording import library_work
 from workers.backends.support.dispatch_mode import Watching, written
 from workers.shims.problem.inputs.iterated_inputs import LEAST_REPEATS
-from workers.shims.problem.observers import weight_limits
+from workers.shims.problem.observers.later_numbers import LaterNumbers
 from workers.shims.problem.observers.repeated_uses import RepeatedUses
+from workers.shims.problem.observers.weight_limits import WeightLimits
 
 SHARE = 0.1
 """Least share of a call's modelled work, as for a kernel of a candidate's own to count as work."""
@@ -53,8 +54,10 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         """
         self.missed: Counter[str] = Counter()
         """Limits that values which follow from a parameter alone miss (weight_limits.py), in those
-        of many equal operators that are looked at.
+        of many equal operators that are looked at; complete once the mode has been left.
         """
+        self._later = LaterNumbers()
+        self._looks: list[tuple[tuple[str, ...], WeightLimits]] = []
         self._uses = RepeatedUses()
         self._names: Any = WeakIdKeyDictionary()
         """Tensors that follow from parameters alone, and the names of these."""
@@ -78,6 +81,14 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         """Names of the parameters by which tensors of the inputs are multiplied in many steps."""
         return tuple(name for name, steps in self._steps.items() if steps >= LEAST_REPEATS)
 
+    def __exit__(self, *error: Any) -> None:
+        """Leave the mode, and count the limits."""
+        super().__exit__(*error)
+        self._later.read()
+        for names, look in self._looks:
+            self.missed.update(dict.fromkeys(names, look.count) if look.count else ())
+        self._looks.clear()
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         taken = library_work.tensors([*args, *kwargs.values()])
@@ -85,11 +96,13 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         names = dict.fromkeys(name for each in taken for name in self._names.get(each, ()))
         is_alone = bool(names) and not is_given
         is_seen = is_alone and self._uses.is_looked_at(func._schema.name, args)
-        missed = weight_limits.missed_before(func._schema.name, args, kwargs) if is_seen else 0
+        look = WeightLimits(self._later) if is_seen else None
+        if look is not None:
+            look.look_before(func._schema.name, args, kwargs)
         result = func(*args, **kwargs)
-        if is_seen:
-            missed += weight_limits.missed_after(func._schema.name, args, kwargs, result)
-            self.missed.update(dict.fromkeys(names, missed) if missed else ())
+        if look is not None:
+            look.look_after(func._schema.name, args, kwargs, result)
+            self._looks.append((tuple(names), look))
         if is_alone and (work := library_work.work_of(func, args, kwargs, result)):
             self._alone += work
             self._used |= names
