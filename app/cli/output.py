@@ -40,6 +40,8 @@ T = TypeVar("T")
 
 LINE_S = 5.0
 """Least time between two lines of progress, in seconds."""
+STILL_S = 60.0
+"""Least time between two lines of one count: a sign of life, in seconds."""
 STYLES = {
     "passed": "green",
     "clean": "green",
@@ -135,14 +137,16 @@ def progress(label: str, console: Console | None = None) -> Progress:
 
 
 class _Lines(Progress):
-    """Progress in plain lines, one in LINE_S at most: for logs of long runs.  Short
-    ones write none.
+    """Progress in plain lines, one in LINE_S at most, of one count in STILL_S: for logs of long
+    runs.  Short ones write none.
     """
 
     def __init__(self, label: str, console: Console) -> None:
         super().__init__(console=console, disable=True)
         self._label = label
         self._begun = self._told = time.monotonic()
+        self._last: tuple[TaskID, float] | None = None
+        """Task and count of the last line."""
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
         """Take a step into account."""
@@ -156,10 +160,11 @@ class _Lines(Progress):
 
     def _tell(self, task_id: TaskID) -> None:
         now = time.monotonic()
-        if now - self._told < LINE_S:
-            return
-        self._told = now
         task = next(each for each in self.tasks if each.id == task_id)
+        count = task_id, task.completed
+        if now - self._told < (STILL_S if count == self._last else LINE_S):
+            return
+        self._told, self._last = now, count
         total = f" of {task.total:.0f}" if task.total is not None else ""
         line = (
             f"{self._label} {task.description}: {task.completed:.0f}{total},"

@@ -66,6 +66,22 @@ def test_progress_without_a_terminal_is_a_line_every_few_seconds(
     ]
 
 
+def test_progress_that_stands_still_has_a_line_a_minute(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(output.time, "monotonic", lambda: now_s[0])  # type: ignore[attr-defined]
+    with output.progress("evaluating") as bar:
+        cases = bar.add_task("cases", total=2)
+        for _ in range(100):
+            now_s[0] += 1
+            bar.update(cases, completed=1)
+    assert capsys.readouterr().err.splitlines() == [
+        "evaluating cases: 1 of 2, 5 s",
+        "evaluating cases: 1 of 2, 65 s",
+    ]
+
+
 def test_a_short_run_without_a_terminal_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with output.progress("evaluating") as bar:
         bar.advance(bar.add_task("cases", total=1))
