@@ -327,7 +327,9 @@ def test_a_compiler_that_was_killed_is_no_fault_of_the_kernel(message: str, is_o
 
 def test_an_error_on_unusual_inputs_says_so() -> None:
     lock = SimpleNamespace(shared=nullcontext)
-    runner: Any = SimpleNamespace(streams=False, are_costly=False, in_block=4, device_lock=lock)
+    runner: Any = SimpleNamespace(
+        streams=False, are_costly=False, kinds_at_once=4, device_lock=lock
+    )
     runner.arena = SimpleNamespace(outputs=SimpleNamespace(leaves=()))
     runner.record = SimpleNamespace(rule=Rule())
 

@@ -78,6 +78,7 @@ def test_few_requests_draw_what_is_tried_kind_by_kind(
         streams=False,
         are_costly=False,
         in_block=in_block,
+        kinds_at_once=in_block,
         draw_unusual=draw_unusual,
         device_lock=SimpleNamespace(shared=nullcontext),
         arena=SimpleNamespace(outputs=SimpleNamespace(leaves=())),

@@ -64,6 +64,9 @@ def test_a_variant_takes_two_true_answers(tmp_path: Path) -> None:
     calls.clear()
     slots.vary(session, 0, 1 << Variant.SCALED, 1, SEED)
     assert len(calls) == 2
+    calls.clear()
+    slots.vary(session, 0, 1 << Variant.NONFINITE, 1, SEED)
+    assert calls == [torch.float32]  # no answer of its own to NaN has to be right
 
 
 def test_inputs_on_which_a_call_never_ends_are_tried_once(

@@ -50,7 +50,7 @@ from workers.referee.wrong_output import (
 
 COSTLY_CALLS = 5
 """Untimed calls if the expected outputs of a call take long to compute (KernelBench makes five
-trials).  Timed calls are verified as well.
+trials), with its inputs or later.  Timed calls are verified as well.
 """
 
 
@@ -193,7 +193,7 @@ def _make_first_calls(
     job, resources, runner = context.job, context.resources, context.runner
     most = (
         min(COSTLY_CALLS, job.options.correctness_calls)
-        if runner.are_costly
+        if runner.has_slow_draws
         else job.options.correctness_calls
     )
     with resources.device_lock.shared():

@@ -42,6 +42,12 @@ in fp32 (KernelBench 2/78, H200).
 """
 
 
+REQUEST_S, ANSWERS_OF_KIND = 12.0, 4
+"""Seconds for a request for unusual inputs, a fifth of the time limit because other evaluations
+prolong it; and answers of the reference for a kind: its own, two in fp64, and a try.
+"""
+
+
 class Draws:
     """Input sets of one evaluation, drawn by its reference; the candidate sees each
     of them once.
@@ -86,6 +92,7 @@ class Draws:
         """Least time so far for one input set, in microseconds; other evaluations
         only add to it.
         """
+        self._call_s = spec.call_us / 1e6
         self._device = reference.handle.device
         self._seed = seed
         self._poisons = self._make_poisons()
@@ -99,6 +106,22 @@ class Draws:
     def are_costly(self) -> bool:
         """True if the expected outputs of one call take long, so that fewer calls are made."""
         return SLOW_TRUTH_S < self.truth_s < math.inf
+
+    @property
+    def has_slow_draws(self) -> bool:
+        """True if an input set with its expected outputs takes long, whenever these are made: so do
+        references of ten thousand operators, however small.
+        """
+        return self.are_costly or SLOW_TRUTH_S < self.draw_us / 1e6 < math.inf
+
+    @property
+    def kinds_at_once(self) -> int:
+        """Kinds of unusual inputs for one request: the reference makes several answers for each,
+        and its process has to answer in time.
+        """
+        drawn_s = self.draw_us / 1e6 / 2 if self.draw_us < math.inf else 0.0
+        kind_s = ANSWERS_OF_KIND * max(drawn_s, self._call_s, 1e-6)
+        return max(1, min(self.in_block, int(REQUEST_S / kind_s)))
 
     @property
     def questions(self) -> Questions:

@@ -95,14 +95,15 @@ def _try_all(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None
     chosen = secrets.SystemRandom().sample(CHECKED, COSTLY_KINDS) if few else CHECKED
     alone = {*CLOSER, *SMALL}
     wanted = [kind for kind in chosen if kind not in alone]
-    for start in range(0, len(wanted), runner.in_block):
+    at_once = runner.kinds_at_once
+    for start in range(0, len(wanted), at_once):
         with runner.device_lock.shared():
-            _try_some(runner, wanted[start : start + runner.in_block], before)
+            _try_some(runner, wanted[start : start + at_once], before)
     apart = [*(kind for kind in chosen if kind in alone), *REACHED]  # with limits of their own
-    for start in range(0, len(apart), runner.in_block):
-        # Few problems have any, so one request asks for all.
+    for start in range(0, len(apart), at_once):
+        # Few problems have any, so one request asks for many.
         with runner.device_lock.shared():
-            batch = runner.draw_unusual(apart[start : start + runner.in_block])
+            batch = runner.draw_unusual(apart[start : start + at_once])
         if batch is None:
             continue
         for slot in range(batch.slots):

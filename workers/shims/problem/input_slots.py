@@ -93,16 +93,16 @@ class InputSlots:
             return
         baseline_at, expected_at = answers_at
         best = true_answer.Truth(session.spec.truth)
-        wide = true_answer.widened(inputs, best) if session.twin is not None else inputs
+        # With NaN among the inputs only the reference's own answer is looked at.
+        twin = None if variant == Variant.NONFINITE else session.twin
+        wide = true_answer.widened(inputs, best) if twin is not None else inputs
         baseline = _own_answer(session, inputs, variant)
         changed_inputs.deliver(session.spec, baseline, inputs, baseline_at)
         write(
             expected_at,
             list(baseline_at)
-            if session.twin is None
-            else changed_inputs.for_slot(
-                session.spec, true_answer.call(session.twin, wide, best), wide
-            ),
+            if twin is None
+            else changed_inputs.for_slot(session.spec, true_answer.call(twin, wide, best), wide),
         )
 
     def vary(
