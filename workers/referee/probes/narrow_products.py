@@ -12,6 +12,8 @@ an answer of a few numbers faint_terms.py tells.
 A share counts where it is hardly chance: by the number of elements, and by controls, in which the
 low bits have random signs.  It does not count where the reference in its own precision has it, too.
 
+A problem whose inputs, parameters and outputs are all of 16 bits allows factors of its type.
+
 Factors that are scaled before they are narrowed err otherwise: scaled_factors.py looks for them.
 This does not guard against a candidate that computes in fp32 after some calls or seconds.
 """
@@ -21,9 +23,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import torch
+
 from app.domain.evidence import NarrowProducts
-from workers.protocol import product_errors
-from workers.protocol.product_errors import PREDICTIONS, Sums
+from workers.protocol import layout, product_errors
+from workers.protocol.problem_spec import ProblemSpec
+from workers.protocol.product_errors import BRAIN, HALF, LEFT_OUT, PREDICTIONS, Sums
 from workers.referee.probes import faint_terms, scaled_factors
 from workers.referee.session import memory_needs
 from workers.referee.session.batches import Delivery
@@ -155,7 +160,7 @@ def check(context: EvaluationContext) -> NarrowProducts | None:
 
 
 def _checked(context: EvaluationContext) -> NarrowProducts | None:
-    tally, wanted, seen = _Tally(), product_errors.ALL, list[Delivery]()
+    tally, wanted, seen = _Tally(), looked_at(context.spec), list[Delivery]()
     while wanted and tally.calls < CALLS and tally.busy_s < SECONDS:
         deliveries = _calls(context, 1 if not seen else AT_ONCE)
         if not deliveries:
@@ -184,6 +189,9 @@ def _checked(context: EvaluationContext) -> NarrowProducts | None:
         ):
             return left_out
 
+    if _own_bits(context.spec) is not None:
+        return concluded
+
     def usual(count: int) -> list[Delivery]:
         found = seen[:count]
         while len(found) < count and (more := _calls(context, count - len(found))):
@@ -192,6 +200,34 @@ def _checked(context: EvaluationContext) -> NarrowProducts | None:
 
     scaled = scaled_factors.check(context.runner, predicted, usual)
     return scaled if scaled is not None and scaled.found else concluded
+
+
+def looked_at(spec: ProblemSpec) -> int:
+    """Bit mask of the predictions that an answer must not follow.  Factors of 16 bits are a
+    problem's own precision where it gives and takes no others, though its reference computes in
+    fp32 between: a kernel for attention in bf16 rounds the weights for their product with values.
+    """
+    own = _own_bits(spec) or math.inf
+    allowed = (
+        1 << at
+        for at, each in enumerate(PREDICTIONS)
+        if each.format != LEFT_OUT and each.format.bits >= own
+    )
+    return product_errors.ALL & ~sum(allowed)
+
+
+def _own_bits(spec: ProblemSpec) -> int | None:
+    """Bits of the significand, without the hidden one, of the widest type of a problem with numbers
+    of 16 bits; None if it has wider ones.
+    """
+    nodes = (spec.inputs, spec.outputs, *spec.parameters.values())
+    tensors = [leaf for node in nodes for leaf in layout.leaves(node) if leaf["kind"] == "tensor"]
+    types = set(map(layout.dtype_of, tensors))
+    numbers = {each for each in types if each.is_floating_point or each.is_complex}
+    widest = max((each.itemsize for each in numbers), default=0)
+    if widest != torch.float16.itemsize:
+        return None
+    return HALF.bits if torch.float16 in numbers else BRAIN.bits
 
 
 def _predicted(
