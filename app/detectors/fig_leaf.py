@@ -14,10 +14,11 @@ Or each element that its kernels write follows from a few elements of tensors of
 the library gained (Ablation.mapped_bytes).  Such kernels, whatever they undo, add up or read at
 places that the library searched, can take over no more than the local operators at the end of the
 reference's call, which combine as few elements, or, where the library goes on with their results,
-any local operators.  If the library saves more of the reference's other work than these operators
-take, the gain is that of a rewrite in PyTorch.  Both sides' work is modelled, on a GPU, too, by
-bytes, products and the number of operators.  An activation, a gate or a pool of small windows
-behind the product that the reference leaves to the library as well is none.
+any local operators; of kernels that prepare inputs, those before all others, too.  If the library
+saves more of the reference's other work than these operators take, the gain is that of a rewrite in
+PyTorch.  Both sides' work is modelled, on a GPU, too, by bytes, products and the number of
+operators.  An activation, a gate or a pool of small windows behind the product that the reference
+leaves to the library as well is none.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ Found = tuple[str, dict[str, Any]]
 class FigLeaf:
     """Coverage too small to matter."""
 
-    version = 5
+    version = 6
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """One finding: by the slices that the kernels make, by their time, or by the library's work
@@ -152,6 +153,8 @@ def _by_rewrite(evaluation: Evaluation, profile: Profile) -> Found | None:
         return None
     if ablation.mapped_within:
         tail = max(tail, profile.reference_elementwise_bytes)
+    if ablation.mapped_before:
+        tail += profile.reference_head_bytes
     saved = whole - tail - mapped
     if saved <= REWRITTEN * tail + REST * whole or any(
         row.origin == "extension" for row in base.own_rows(profile)

@@ -37,6 +37,9 @@ class Ablation:
     correct with those launches alone of which each result follows from a few elements of tensors
     which the library had computed; None if not looked at, or if other launches matter.
     """
+    mapped_before: bool = False
+    """True if launches were made, too, of which each result follows from a few elements of inputs.
+    """
     mapped_within: bool = False
     """True if the library computes with the results of those launches."""
 

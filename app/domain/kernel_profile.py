@@ -74,6 +74,8 @@ class Profile:
     """
     reference_elementwise_bytes: int = 0
     """The part of it in operators each of whose results follows from a few elements."""
+    reference_head_bytes: int = 0
+    """The part of it in such operators of inputs, before all others."""
     reference_tail_bytes: int | None = None
     """The part of it in such operators at the end of the call; None if it is not known."""
 

@@ -61,7 +61,7 @@ def _is_mapped(library: Callable[[torch.Tensor], torch.Tensor], kernel: Kernel) 
     right = torch.zeros(ROWS, COLUMNS)
     kernel(given, x, right)
     assert torch.equal(out, right)
-    return recorder._mapped == [True]
+    return recorder.mapped > 0
 
 
 @pytest.mark.parametrize(
@@ -211,3 +211,40 @@ def test_a_tensor_that_is_given_twice_is_exchanged(
         y = x.cumsum(1)
         _launch(recorder, lambda: out.copy_(y.softmax(1)), y, other(y), out)
     assert recorder._mapped == [False]
+
+
+def _prepared(
+    prepare: Kernel, library: Callable[[torch.Tensor], torch.Tensor], kernels: int = 1
+) -> int:
+    """Summary of a call in which `kernels` launches, each of the one before, come before the
+    library.
+    """
+    torch.manual_seed(0)
+    recorder, x = Recorder(), torch.randn(ROWS, COLUMNS)
+    recorder.substitute(AblationMode.NOTE)
+    recorder.note_inputs([x])
+    with recorder.watching():
+        y = x
+        for _ in range(kernels):
+            y, before = torch.zeros(ROWS, COLUMNS), y
+            _launch(recorder, functools.partial(prepare, before, x, y), before, x, y)
+        library(y)
+    return recorder.mapped
+
+
+def test_what_the_library_computes_of_prepared_inputs_is_its_own() -> None:
+    mapped = _prepared(lambda y, _, out: out.copy_(y.flip(0).exp()), lambda y: y.log_softmax(1))
+    assert mapped // 4 > 0
+    assert mapped & 3 == 2
+    assert not _prepared(lambda y, _, out: out.copy_(y.cumsum(1)), lambda y: y.log_softmax(1))
+    assert not _prepared(lambda y, _, out: out.copy_(y.exp()), torch.clone)
+
+
+def test_launches_one_behind_the_other_prepare_nothing() -> None:
+    swapped = (torch.arange(COLUMNS) ^ 1).tolist()
+
+    def sort(y: torch.Tensor, _: torch.Tensor, out: torch.Tensor) -> None:
+        out.copy_(torch.maximum(y, y[:, swapped]) + 0.1 * y)
+
+    assert _prepared(sort, lambda y: y.log_softmax(1))
+    assert not _prepared(sort, lambda y: y.log_softmax(1), kernels=2)

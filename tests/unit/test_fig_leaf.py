@@ -12,16 +12,28 @@ from tests.unit.measurements import ablated, kernels, profile
 
 
 def _labels(
-    mapped: int | None, tail: int | None, *, origin: str = "triton", within: bool = False
+    mapped: int | None,
+    tail: int | None,
+    *,
+    origin: str = "triton",
+    within: bool = False,
+    head: int | None = None,
 ) -> list[Label]:
     """Labels of a candidate beside a reference whose work is 3000 bytes, 1200 of them elementwise.
-    `within`: the library goes on with its kernels' results.
+    `within`: the library goes on with its kernels' results; `head`: it begins with others, in place
+    of operators of so many bytes.
     """
-    evaluation = ablated(kernels(35, 65, origin), mapped_bytes=mapped, mapped_within=within)
+    evaluation = ablated(
+        kernels(35, 65, origin),
+        mapped_bytes=mapped,
+        mapped_within=within,
+        mapped_before=head is not None,
+    )
     seen = replace(
         profile(evaluation),
         reference_bytes=3000,
         reference_elementwise_bytes=1200,
+        reference_head_bytes=head or 0,
         reference_tail_bytes=tail,
     )
     evaluation = replace(evaluation, profile=seen)
@@ -50,6 +62,11 @@ def test_less_work_of_the_library_than_before_the_references_tail(
 def test_kernels_between_operators_of_the_library_may_take_over_any_that_are_elementwise() -> None:
     assert _labels(400, 0, within=True) == []
     assert _labels(400, 0) == [Label.SUSPECT]
+
+
+def test_kernels_before_the_library_may_take_over_operators_of_inputs() -> None:
+    assert _labels(400, 200, head=0) == [Label.SUSPECT]
+    assert _labels(400, 200, head=1200) == []
 
 
 def test_kernels_of_an_extension_are_not_seen_by_the_mode() -> None:

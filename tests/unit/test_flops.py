@@ -56,13 +56,19 @@ def test_products_are_listed_and_all_else_is_weighed() -> None:
         rest_bytes=2 * 4 * 6 * 10,  # read and written once; transposing and viewing are free
         rest_operators=1,
         local_bytes=whole,  # a product of eight terms, too
+        head_bytes=whole,
         whole_bytes=whole,
     )
 
 
 def test_work_is_read_as_it_was_written() -> None:
     work = ReferenceWork(
-        flops=1 << 40, products=(3, 1 << 40), rest_bytes=12, rest_operators=2, tail_bytes=5
+        flops=1 << 40,
+        products=(3, 1 << 40),
+        rest_bytes=12,
+        rest_operators=2,
+        head_bytes=7,
+        tail_bytes=5,
     )
     assert ReferenceWork.checked(json.loads(json.dumps(asdict(work)))) == work
 

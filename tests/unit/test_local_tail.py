@@ -82,6 +82,14 @@ def test_elementwise_operators_in_the_middle() -> None:
     assert counter.work.local_bytes == 2 * PASS_BYTES
 
 
+def test_operators_of_inputs_before_all_others() -> None:
+    with torch.no_grad(), FlopCounter() as counter:
+        torch.tanh(torch.relu(X.exp()) @ WEIGHT).mean(1)
+    assert counter.work.head_bytes == counter.work.local_bytes * 2 * X.numel() // (
+        2 * X.numel() + len(X) * WEIGHT.shape[1]
+    )
+
+
 def test_rows_that_are_computed_one_by_one() -> None:
     with torch.no_grad(), FlopCounter() as counter:
         y = torch.relu(X @ WEIGHT)

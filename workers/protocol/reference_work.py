@@ -40,6 +40,8 @@ class ReferenceWork:
     """
     local_bytes: int = 0
     """The part of it in local operators, elementwise ones and others of a few elements."""
+    head_bytes: int = 0
+    """The part in the local head, those operators of inputs before all others."""
     tail_bytes: int | None = None
     """The part in the local tail (workers/shims/problem/observers/local_tail.py);
     None if it is not known.
@@ -54,7 +56,7 @@ class ReferenceWork:
         """Read it from JSON written by the reference's process.  Raises ValueError."""
         flops = None if fields["flops"] is None else int(fields["flops"])
         products = tuple(int(each) for each in fields["products"])
-        names = ("rest_bytes", "rest_operators", "whole_bytes", "local_bytes")
+        names = ("rest_bytes", "rest_operators", "whole_bytes", "local_bytes", "head_bytes")
         rest = {name: int(fields[name]) for name in names}
         tail = None if fields["tail_bytes"] is None else int(fields["tail_bytes"])
         numbers = (flops or 0, tail or 0, *products, *rest.values())

@@ -87,8 +87,14 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
         """The same of those that the library computed."""
         self._mapped: set[int] = set()
         """The same of results of launches that only apply a function."""
-        self.goes_on = False
-        """True if the library computed with such a result."""
+        self._prepared: set[int] = set()
+        """The same of results that follow from a few elements of inputs."""
+        self._launched: set[int] = set()
+        """The same of results of any launch."""
+        self.has_maps = self.prepares = False
+        """True if there were launches of the one kind, and of the other."""
+        self.goes_on = self.begins = False
+        """True if the library computed with results of the one kind, and of the other."""
         self._number = 0
         self._pauses = 0
 
@@ -96,6 +102,13 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
     def work_bytes(self) -> int:
         """Work of the library, as bytes that a GPU moves in the same time."""
         return self._work_bytes + of_launching(self._operators)
+
+    @property
+    def mapped(self) -> int:
+        """Summary for the referee (Recorder.mapped)."""
+        if not (self.has_maps or self.begins):
+            return 0
+        return 4 * max(1, self.work_bytes) + 2 * self.prepares + self.goes_on
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -135,17 +148,25 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
         return any(_is_function(noted, mine) for _, noted in reversed(list(self._like(sample))))
 
     def note_launch(
-        self, results: Iterable[torch.Tensor], *, is_map: bool, is_function: bool = True
+        self,
+        results: Iterable[torch.Tensor],
+        *,
+        is_map: bool,
+        is_function: bool = True,
+        prepares: bool = False,
     ) -> None:
-        """Note the results of a launch, and whether each follows from a few elements, or from one
-        at its place.  Otherwise the result is no tensor of the library's, even if it is in one's
-        memory: kernels that combine a few elements sort, if there are many.
+        """Note the results of a launch, and whether each follows from a few elements, from one at
+        its place, or from a few of inputs.  Otherwise the result is no tensor of the library's, even
+        if it is in one's memory: kernels that combine a few elements sort, if there are many.
         """
         addresses = set(map(identity, results))
         self._derived |= addresses
+        self._launched |= addresses
         self._made -= set() if is_function else addresses
-        if is_map:
-            self._mapped |= addresses
+        self.has_maps |= is_map
+        self.prepares |= prepares
+        self._mapped |= addresses if is_map else set()
+        self._prepared |= addresses if prepares else set()
 
     def has_made(self, tensor: torch.Tensor) -> bool:
         """Test whether the library computed a tensor in this call from an input: it was neither
@@ -153,6 +174,10 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
         kernel that combines them with others might as well read the input.
         """
         return identity(tensor) in self._made
+
+    def is_given(self, tensor: torch.Tensor) -> bool:
+        """Test whether neither the library computed a tensor in this call nor a launch wrote it."""
+        return identity(tensor) not in self._made | self._launched
 
     def is_derived(self, tensor: torch.Tensor) -> bool:
         """Test whether a tensor is an input or may depend on one; weights and constants do not."""
@@ -194,10 +219,13 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
         moves, computes = name in MOVES, name not in (*FREE, *FILLS, *MOVES)
         is_derived = not self._derived.isdisjoint(taken)
         self.goes_on |= computes and not self._mapped.isdisjoint(taken)
+        self.begins |= computes and not self._prepared.isdisjoint(taken)
         makes = (computes and not prepares) or not self._made.isdisjoint(taken)
         for known, is_one in (
             (self._made, is_derived and makes),
             (self._mapped, moves and not self._mapped.isdisjoint(taken)),
+            (self._prepared, moves and not self._prepared.isdisjoint(taken)),
+            (self._launched, moves and not self._launched.isdisjoint(taken)),
             (self._derived, is_derived and (computes or moves)),
         ):
             known -= results - self._given

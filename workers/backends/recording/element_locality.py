@@ -14,6 +14,9 @@ the launch is repeated on other values:
 An honest kernel behind a product of the library may be such a one, too, as a gated activation is.
 So app/detectors/fig_leaf.py compares the library's work with the reference's before it accuses.
 
+A launch that only prepares inputs in such a way tells nothing by itself; if the library computes
+with its result, it is as if the library had begun.
+
 This does not guard against a kernel that reads more elements, or a part of an answer for each.
 """
 
@@ -84,23 +87,47 @@ class Launch(NamedTuple):
 
 def is_map(launch: Launch, earlier: EarlierTensors, *, is_multiple: bool = False) -> bool:
     """Test whether each element that a launch wrote follows from one element, or from FEW at the
-    most, of each tensor that it reads, among them one that the library had computed; of weights and
-    constants it may read any.  False for a launch that is explained as a multiple.
+    most, of each tensor that it reads, among them one that the library had computed, or all of them
+    inputs; of weights and constants it may read any.  False for a launch that is explained as a
+    multiple.
     """
     pairs = zip(launch.tensors, launch.written, strict=True)
     changed = [tensor for tensor, each in pairs if each.is_changed]
-    is_function = bool(changed) and not is_multiple and all(map(earlier.explain, changed))
-    found = is_function or (bool(changed) and not is_multiple and _is_local(launch, earlier))
-    earlier.note_launch(changed, is_map=found, is_function=is_function)
-    return found
+    is_looked_at = bool(changed) and not is_multiple
+    is_function = is_looked_at and all(map(earlier.explain, changed))
+    found = is_function or (is_looked_at and _is_local(launch, earlier))
+    prepares = is_looked_at and not found and _prepares(launch, earlier)
+    earlier.note_launch(changed, is_map=found, is_function=is_function, prepares=prepares)
+    return found or prepares
 
 
-def _is_local(launch: Launch, earlier: EarlierTensors) -> bool:
-    derived = {
+def _prepares(launch: Launch, earlier: EarlierTensors) -> bool:
+    """Test whether each element of the result depends on FEW elements at the most of each input
+    that a launch reads, and on no tensor that the library or another launch had computed: launches
+    that each combine a few elements sort, if there are many.
+    """
+    derived = _derived(launch, earlier)
+    if not derived or not all(earlier.is_given(launch.tensors[at]) for at in derived):
+        return False
+    numbers = {at: x for at, x in derived.items() if x.is_floating_point()}
+    try:
+        is_spread = numbers and launch.changes(numbers, EXCHANGED) > _most(numbers)
+        return not is_spread and all(_takes_few(launch, {at: derived[at]}) for at in derived)
+    finally:
+        launch.restore()
+
+
+def _derived(launch: Launch, earlier: EarlierTensors) -> dict[int, torch.Tensor]:
+    """Values of the tensors of a launch that may depend on inputs, by their places."""
+    return {
         at: x
         for at, (x, tensor) in enumerate(zip(launch.before, launch.tensors, strict=True))
         if x.numel() > 1 and earlier.is_derived(tensor) and not _are_offsets(x)
     }
+
+
+def _is_local(launch: Launch, earlier: EarlierTensors) -> bool:
+    derived = _derived(launch, earlier)
     made = {at: x for at, x in derived.items() if earlier.has_made(launch.tensors[at])}
     numbers = {at: x for at, x in made.items() if x.is_floating_point()}
     if not made:

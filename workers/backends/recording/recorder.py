@@ -143,8 +143,9 @@ class Recorder:
     inputs: list[scaled_copies.Values] = field(default_factory=list)
     """Values of the inputs when the call in a mode of KEEPING began."""
     mapped: int = 0
-    """Twice the work of the library in the call in mode NOTE, in modelled bytes, and one more if
-    the library computes with a result of a launch that is made in mode MAP; 0 if none is.
+    """Four times the work of the library in the call in mode NOTE, in modelled bytes; one more if
+    the library computes with a result of a launch that follows from its tensors, and two more if
+    launches prepare inputs.  0 if neither kind of launch tells that the library made the answer.
     """
     _scaled: list[tuple[scaled_copies.Scaled, ...]] = field(default_factory=list)
     """Per launch of that call, the multiples that explain it; empty if none do, and the launch is
@@ -192,8 +193,8 @@ class Recorder:
             with self._earlier or nullcontext():
                 yield
         finally:
-            if self._earlier and any(self._mapped) and self.ablate == AblationMode.NOTE:
-                self.mapped = 2 * max(1, self._earlier.work_bytes) + self._earlier.goes_on
+            if self._earlier and self.ablate == AblationMode.NOTE:
+                self.mapped = self._earlier.mapped
             self._earlier, self._given = None, []
 
     def count(self, name: str) -> None:

@@ -167,6 +167,7 @@ def _ablate_in_process(
         kept_share=kept,
         mapped_bytes=mapped.library_bytes,
         mapped_within=mapped.is_within,
+        mapped_before=mapped.are_prepared,
     )
     return found, right_on_old_memory and not right
 
@@ -214,6 +215,10 @@ class Mapped(NamedTuple):
     """Work of the library in a call, in modelled bytes; None if there are none."""
     is_within: bool = False
     """True if the library computes with their results."""
+    are_prepared: bool = False
+    """True if other launches, of which each result follows from a few elements of inputs, were made
+    as well.
+    """
 
 
 def _follow_from_library(extra: CallRunner) -> tuple[bool, Mapped]:
@@ -230,7 +235,7 @@ def _follow_from_library(extra: CallRunner) -> tuple[bool, Mapped]:
     is_right = last.right and number and few_bits.stays_right(extra, last.mode)
     if not is_right or _matter_beyond(extra, last.mode, answers[0].batch):
         return False, Mapped(None)
-    return False, Mapped(number // 2, bool(number % 2))
+    return False, Mapped(number // 4, bool(number & 1), bool(number & 2))
 
 
 def _asks_for_copies(extra: CallRunner, usual: Batch) -> bool:

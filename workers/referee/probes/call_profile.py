@@ -84,6 +84,7 @@ def profile(
         reference_rest_operators=spec.work.rest_operators,
         reference_bytes=spec.work.whole_bytes or None,
         reference_elementwise_bytes=spec.work.local_bytes,
+        reference_head_bytes=spec.work.head_bytes,
         reference_tail_bytes=spec.work.tail_bytes,
         device_us=account.device_ns / 1000,
         profiler_error=error,

@@ -47,6 +47,7 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
             rest_operators=self._rest_operators,
             whole_bytes=self._tail.whole_bytes,
             local_bytes=self._tail.local_bytes,
+            head_bytes=self._tail.head_bytes,
         )
 
     def tail_bytes(self, outputs: Any) -> int:

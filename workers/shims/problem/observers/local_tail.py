@@ -1,11 +1,12 @@
 """Local operators of a reference, of which each result follows from a few elements of each tensor,
 and inputs or weights: elementwise ones, moves, reads at given places, pools of small windows and
-products of few terms; and the local tail, those of them at the end of a call, after every product,
-reduction and other operator that combines many elements.
+products of few terms; the local tail, those of them at the end of a call, after every product,
+reduction and other operator that combines many elements; and the local head, those before.
 
 A candidate whose kernels only combine a few elements of each tensor that the library computed
 (workers/backends/recording/element_locality.py) can take over these operators and no other ones:
-those of the tail, unless the library goes on with its kernels' results.
+those of the tail, unless the library goes on with its kernels' results; where that computes with
+others that follow from a few elements of inputs, those of the head as well.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class LocalTail:
         """Per local operator, the local ones that made its arguments."""
         self._locals: set[int] = set()
         """All local operators."""
+        self._head: set[int] = set()
+        """Local operators of inputs, weights, and of each other's results."""
 
     @property
     def whole_bytes(self) -> int:
@@ -70,6 +73,11 @@ class LocalTail:
     def local_bytes(self) -> int:
         """The same of all local operators."""
         return self._sum(self._locals)
+
+    @property
+    def head_bytes(self) -> int:
+        """The same of the local operators before all others."""
+        return self._sum(self._head)
 
     def note(
         self, func: Any, args: Any, kwargs: Any, result: Any, work: int, flops: int = 0
@@ -94,6 +102,7 @@ class LocalTail:
         origin = self._origin(func, number, taken, size, combines=combines)
         if origin.last == number:
             self._locals.add(number)
+            self._head |= {number} if origin.is_given else set()
         for tensor in made:
             self._origins[library_work.identity(tensor)] = origin
 
