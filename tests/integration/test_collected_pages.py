@@ -16,6 +16,7 @@ from app.endpoints.rate_limit import Limiter
 from app.store import tables
 from app.store.collection import endpoints, lifecycle, workers
 from app.web import create_app
+from tests.integration import page_text
 from tests.integration.collecting import CODE, LOCAL, Site, said, specification
 
 ANSWERS = ["<script>alert(1)</script> no code\0here", f"first\n{CODE}", f"second\n{CODE}"]
@@ -61,6 +62,21 @@ def test_a_rollout_is_a_tree_whose_attempts_lead_to_each_other(collected):
     for other in (nodes[0], nodes[2]):
         assert f'/attempts/{other.node_id}">{other.key}</a>' in middle
     assert f"/rollouts/{nodes[0].rollout_id}" in middle
+
+
+def test_the_best_speedup_of_a_rollout_has_its_interval(collected, database):
+    site, web = collected
+    slow, fast = [node for node in site.rows("nodes") if node.job_id is not None]
+    with database.begin() as connection:
+        for node, speedup in ((slow, 1.2), (fast, 1.5)):
+            outcome = tables.nodes.update().where(tables.nodes.c.node_id == node.node_id)
+            connection.execute(outcome.values(outcome=node.outcome | {"speedup": speedup}))
+            measured = tables.evaluations.update().where(tables.evaluations.c.job_id == node.job_id)
+            ends = {"speedup_ci_low": speedup - 0.1, "speedup_ci_high": speedup + 0.1}
+            connection.execute(measured.values(ends))
+    [rollout] = site.rows("collection_rollouts")
+    shown = page_text.text_of(web.get(f"/collections/{rollout.collection_id}").text)
+    assert "1.50× 1.40–1.60×" in shown
 
 
 def test_a_turn_tells_of_its_call(collected):

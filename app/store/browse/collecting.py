@@ -149,13 +149,17 @@ WHERE t.trajectory_id = :trajectory_id AND t.turn_index = :turn_index AND k.stat
 ORDER BY k.claim DESC LIMIT 1
 """)
 _CREDITED = is_credited_text("(n.outcome->>'correct')::boolean", "n.outcome->>'label'")
+_SPEEDUP = "(n.outcome->>'speedup')::double precision"
 _ROLLOUTS = sa.text(f"""
 SELECT r.rollout_id, r.problem_id, p.name AS problem, r.sample, r.stop_reason, r.stop_detail,
   r.spent_calls,
   r.spent_tokens, r.spent_usd, count(n.node_id) AS attempts,
   count(*) FILTER (WHERE {_CREDITED}) AS correct,
-  max((n.outcome->>'speedup')::double precision) AS speedup
+  max({_SPEEDUP}) AS speedup,
+  (array_agg(e.speedup_ci_low ORDER BY {_SPEEDUP} DESC NULLS LAST))[1] AS speedup_ci_low,
+  (array_agg(e.speedup_ci_high ORDER BY {_SPEEDUP} DESC NULLS LAST))[1] AS speedup_ci_high
 FROM collection_rollouts r JOIN problems p USING (problem_id) LEFT JOIN nodes n USING (rollout_id)
+  LEFT JOIN evaluations e ON e.job_id = n.job_id
 WHERE r.collection_id = :collection_id
 GROUP BY r.rollout_id, p.name ORDER BY (r.stop_reason IS NOT NULL), p.name, r.sample LIMIT :limit
 """)  # noqa: S608 (made of constants)
