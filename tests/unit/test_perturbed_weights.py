@@ -127,8 +127,8 @@ class Benchmark:
         self.raised.append(handle)
         return handle
 
-    def reweigh(self) -> FreshWeights:
-        """The check as a whole."""
+    def reweigh(self, calls: int = 0) -> FreshWeights:
+        """The check as a whole, after so many further calls."""
         host: Any = SimpleNamespace(
             device_lock=self.device_lock,
             candidates=SimpleNamespace(take=self.candidate, retire=lambda handle: None),
@@ -143,13 +143,14 @@ class Benchmark:
             seed=SEED,
             cancellation=cancellation,
         )
-        return perturbed_weights.check(context, None)
+        return perturbed_weights.check(context, None, calls)
 
 
 NO_BIAS = "del self.norm.bias; self.norm.bias = None"
 COPIED = "[t.clone() for t in (self.norm.weight, self.norm.bias)]"
 WHOLE = "return self.norm(y)"
 WITHOUT = "return layer_norm(y, (8,))"
+LATER = "self.calls += 1; return self.norm(y) if self.calls < 6 else layer_norm(y, (8,))"
 
 
 @pytest.mark.parametrize(
@@ -389,3 +390,15 @@ def test_gates_receive_values_that_operators_tell_apart(
         assert benchmark.reweigh().still_correct
     elif right is False:  # one number in a hundred stays below its limit
         assert any(benchmark.reweigh().still_correct is False for _ in range(3))
+
+
+def test_weights_that_are_left_out_after_some_calls(tmp_path: Path) -> None:
+    benchmark = Benchmark(tmp_path, init="self.calls = 0", returned=LATER)
+    found = benchmark.reweigh(calls=20)
+    assert (found.still_correct, found.second_process) == (False, True)
+
+
+def test_further_calls_of_a_model_that_uses_its_weights(tmp_path: Path) -> None:
+    benchmark = Benchmark(tmp_path, init="self.calls = 0", returned=f"self.calls += 1; {WHOLE}")
+    found = benchmark.reweigh(calls=20)
+    assert (found.still_correct, found.second_process) == (True, False)

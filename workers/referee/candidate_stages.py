@@ -356,7 +356,10 @@ def _perturb_weights(context: EvaluationContext, progress: Progress) -> None:
     if may_be_interpreter_fault(context.job, context.resources.device):
         return
     with progress.stages.stage("weights"):
-        progress.fresh_weights = perturbed_weights.check(context, progress.ablation)
+        timing = progress.timing
+        is_faster = timing is not None and timing.ci_low > variant_calls.FASTER
+        calls = context.runner.record.calls if is_faster else 0
+        progress.fresh_weights = perturbed_weights.check(context, progress.ablation, calls)
 
 
 def _measure_device_time(context: EvaluationContext, progress: Progress) -> None:

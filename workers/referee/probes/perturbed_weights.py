@@ -26,8 +26,10 @@ new model is given other values once more, in place.
 A candidate may use other names for its parameters: a parameter stands for the constant that it
 equals in shape and value.  If several parameters do, or a larger one could hold packed weights, the
 candidate is not tested.  The test does not guard against that, nor against a candidate that behaves
-in its second model.  A candidate that folds weights in the constructor, before they are given to
-it, looks like one that leaves them out: this is a finding, not a failure.
+in its second model.  One that leaves weights out once it has made some calls is found where it is
+faster than the reference: the new model then makes as many calls as the first one did.  A candidate
+that folds weights in the constructor, before they are given to it, looks like one that leaves them
+out: this is a finding, not a failure.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -72,6 +75,12 @@ beyond 2 %, as on unusual inputs.
 """
 
 
+FEWEST_S, MOST_S, TIMES_LONGER = 1.0, 5.0, 8.0
+"""Least and most seconds for as many calls as the candidate has made, and how many times longer
+than its quickest ones they may be.
+"""
+
+
 def constant_names(spec: problem_spec.ProblemSpec, candidate: Session) -> tuple[str, ...]:
     """Constants of the problem that the candidate's model has or has no place for, as its process
     reports.  Without a place they could never be trained.
@@ -82,9 +91,9 @@ def constant_names(spec: problem_spec.ProblemSpec, candidate: Session) -> tuple[
     return tuple(name for bit, name in enumerate(spec.constants) if asked >> bit & 1)
 
 
-def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights:
-    """Repeat a call with other weights.  The sessions cannot be used afterwards,
-    except by the call with NaN.
+def check(context: EvaluationContext, ablation: Ablation | None, calls: int = 0) -> FreshWeights:
+    """Repeat a call with other weights, before and after as many further `calls`.  The sessions
+    cannot be used afterwards, except by the call with NaN.
 
     There must be constant names.  `ablation`: its suspected modes are tried again with these
     weights.  Raises only for faults of the referee.
@@ -93,6 +102,9 @@ def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights
     unknown = FreshWeights(names=names, seed=seed.hex(), still_correct=None)
     try:
         outputs, matter = _ask_renewed_model(context, names, seed, _suspected_modes(ablation))
+        if calls and _are_right(outputs):
+            with context.resources.device_lock.shared():
+                outputs = _outputs_later(_extra_runner(context), _extra_runner(context), calls)
         # A new process would compile such a source for a minute.
         compiled = BACKENDS[context.job.backend].compiled_on_host
         folded = tuple(name for name in names if name in context.spec.work.on_weights)
@@ -102,7 +114,7 @@ def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights
             return replace(
                 unknown, still_correct=_are_right(outputs), outputs=outputs, kernels_matter=matter
             )
-        return _ask_fresh_process(context, unknown)
+        return _ask_fresh_process(context, unknown, calls)
     except ReferenceFailedError as error:
         context.resources.references.discard(context.runner.reference.handle)
         return replace(unknown, reason=f"the reference fails: {error}"[:500])
@@ -210,7 +222,28 @@ def _kernels_matter(extra: CallRunner, modes: tuple[AblationMode, ...]) -> bool 
         return None
 
 
-def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> FreshWeights:
+def _outputs_later(extra: CallRunner, last: CallRunner, calls: int) -> tuple[OutputCheck, ...]:
+    """Checks of a call, recorded by `last`, after up to so many further `calls`, which are not
+    verified, with the weights as they are; empty if the process does not answer.
+    """
+    patience_s = TIMES_LONGER * calls * (extra.quickest_s or 0.0)
+    until = time.monotonic() + min(MOST_S, max(FEWEST_S, patience_s))
+
+    def call() -> None:
+        batch = extra.draw(1)
+        for _ in range(calls):
+            extra.run_candidate(batch, 0, 1)
+            extra.yield_to_timers()
+            if time.monotonic() > until:
+                break
+        last.try_calls(last.draw(1))
+
+    return last.record.correctness().trials[0].outputs if _answers(call) else ()
+
+
+def _ask_fresh_process(
+    context: EvaluationContext, unknown: FreshWeights, calls: int
+) -> FreshWeights:
     """The check repeated in a process that has seen no other weights.  The caller
     does not hold the lock.
     """
@@ -219,13 +252,17 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
         with fresh_session(handle, context) as (session, deadline):
             extra = context.further_calls(session, deadline, _rule(context.runner.record.rule))
             first_calls.make_first(extra)
+            outputs = extra.record.correctness().trials[0].outputs
+            if calls and _are_right(outputs):
+                last = context.further_calls(session, deadline, _rule(context.runner.record.rule))
+                with context.resources.device_lock.shared():
+                    outputs = _outputs_later(extra, last, calls)
     except PROCESS_ERRORS as error:
         refused = isinstance(error, FailedError) and error.outcome is ReplyCode.CALL_FAILED
         reason = f"with other weights it fails: {error}"[:500]
         return replace(
             unknown, still_correct=False if refused else None, second_process=True, reason=reason
         )
-    outputs = extra.record.correctness().trials[0].outputs
     return replace(unknown, still_correct=_are_right(outputs), outputs=outputs, second_process=True)
 
 
