@@ -98,6 +98,10 @@ class Draws:
         self._poisons = self._make_poisons()
         self._batches = 0
         self._last: LastTruth | None = None
+        self._last_own: LastTruth | None = None
+        """The same for `own_outputs`, without expected outputs: those of unusual inputs are looked
+        at before the candidate's call, and compared after it.
+        """
         self._streamed = StreamedTruth(reference, spec, device_lock.uncharged)
         self._drawn_row: tuple[int, int] | None = None
         """Batch and row of the inputs in the reference's only slot, if calls are streamed."""
@@ -150,6 +154,7 @@ class Draws:
         """Make the reference draw `count` new input sets under a new seed, with their expected
         outputs if memory allows (problem_spec.Slots).
         """
+        self._last_own = None  # its batch may hold gigabytes
         self.yield_to_timers()
         seed = self._next_seed()
         if self.arena.slots.streamed:
@@ -182,6 +187,7 @@ class Draws:
         """`sets` input sets for each of the `wanted` variants that the reference can make;
         None if it can make none of them.  They have to fit into a process's slots.
         """
+        self._last_own = None  # its batch may hold gigabytes
         self.yield_to_timers()
         seed = self._next_seed()
         made = self._vary(seed, wanted, sets)
@@ -287,6 +293,8 @@ class Draws:
         `truth`; valid until the next request.
         """
         reference, arena = self.reference, self.arena
+        if self._last_own is not None and (known := self._last_own.of(parts, reference.requests)):
+            return known.baseline
         if arena.slots.streamed:
             [(batch, first, count)] = parts
             self.given(batch, first, count)
@@ -295,7 +303,10 @@ class Draws:
             count = self._place_inputs(parts)
         with reference_side(self.device_lock.uncharged):
             reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=count, c=1)
-        return leaf_views(reference.region(arena.baseline, 0, count), arena.baseline)
+        found = leaf_views(reference.region(arena.baseline, 0, count), arena.baseline)
+        last = LastTruth(parts[0], reference.requests, Truth([], found))
+        self._last_own = last if len(parts) == 1 else None
+        return found
 
     def _truth_of_one(self, parts: Sequence[Part]) -> Truth:
         """Expected outputs of a streamed call."""
