@@ -151,7 +151,7 @@ def _evaluate(resources: Any, gpu: _Gpu, model: str) -> bool:
     )
     with ExitStack() as memory, ExitStack() as sessions:
         reference: Any
-        reference, spec = evaluate._prepared(progress, memory, sessions, evaluate.ONCE)
+        reference, spec = evaluate._prepared(progress, memory, sessions, evaluate.Room.ONCE)
         _, need_bytes = evaluate._planned(progress, spec)
         more = min(need_bytes, resources.device.room_bytes) - memory_needs.resident(spec)
         there = gpu.take(f"more of {reference.name}", more)

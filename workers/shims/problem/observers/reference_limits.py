@@ -104,7 +104,7 @@ class Limits(OperatorLimits, Watching):  # type: ignore[no-untyped-call]
 
     @classmethod
     def unknown(cls, leaves: Iterable[Any]) -> Limits:
-        """Those of a call that could not be looked at."""
+        """Limits of a call that could not be looked at."""
         found = cls(leaves)
         found.may_invent = found.decides = True
         return found
