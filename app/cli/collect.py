@@ -347,8 +347,10 @@ def _planned(client: Client, spec: CollectionSpec, path: Path, as_json: bool) ->
     if as_json:
         output.json_out(found)
         return
+    problems, sources = found["problems"], found["sources"]
+    alike = "" if sources == problems else f" of {sources} different sources"
     click.echo(
-        f"{found['problems']} problems, {found['rollouts']} rollouts of at most"
+        f"{problems} problems{alike}, {found['rollouts']} rollouts of at most"
         f" {found['attempts_each']} attempts; endpoints {', '.join(found['endpoints'])}; prompts"
         f" {', '.join(found['prompts'].values())}"
     )

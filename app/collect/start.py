@@ -76,6 +76,7 @@ def outline(connection: Connection, spec: CollectionSpec) -> dict[str, Any]:
     return {
         "name": spec.name,
         "problems": len(planned.problem_ids),
+        "sources": selection.sources(connection, planned.problem_ids),
         "rollouts": planned.rollouts(spec),
         "attempts_each": spec.most_attempts,
         "endpoints": [config.name for config in planned.endpoints],

@@ -154,7 +154,14 @@ def test_the_client_stores_the_files_that_a_specification_names(
     store(database)
     (tmp_path / "gelu.py").write_text("class Model: pass")
     spec = SPEC | {"problems": {"files": ["gelu.py"]}}
-    assert client.plan_collection(spec, folder=tmp_path)["problems"] == 1
+    planned = client.plan_collection(spec, folder=tmp_path)
+    assert (planned["problems"], planned["sources"]) == (1, 1)
+    twice = Problem(name="gelu", reference=b"class Model: pass", source_set="mine")
+    with database.begin() as connection:
+        problems.add(connection, [twice])
+    named = SPEC | {"problems": {"names": ["gelu"]}}
+    planned = client.plan_collection(named, folder=tmp_path)
+    assert (planned["problems"], planned["sources"]) == (2, 1)
     found = client.collection(client.collect(spec, folder=tmp_path))
     assert (found["problems"], found["rollouts"]) == (1, 2)
     with pytest.raises(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain.collection.spec import Problems
 from app.domain.request import MissingError, RequestError
@@ -57,3 +59,12 @@ def _pattern(name: str) -> str:
     for special in ("\\", "%", "_"):
         name = name.replace(special, f"\\{special}")
     return name.replace("*", "%").replace("?", "_")
+
+
+def sources(connection: sa.Connection, problem_ids: Sequence[UUID]) -> int:
+    """Number of different references of these problems: one that is stored under two names, or in
+    two source sets, is asked for twice.
+    """
+    distinct = sa.func.count(_p.reference_sha256.distinct())
+    of_these = _p.problem_id == sa.any_(sa.literal(list(problem_ids), ARRAY(sa.Uuid)))
+    return int(connection.execute(sa.select(distinct).where(of_these)).scalar_one())

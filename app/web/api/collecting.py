@@ -94,6 +94,8 @@ class PlanAnswer(Struct, kw_only=True):
 
     name: str
     problems: int
+    sources: int
+    """Different references of these problems."""
     rollouts: int
     attempts_each: int
     """At most."""
