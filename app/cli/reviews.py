@@ -11,13 +11,11 @@ import click
 
 from app.cli import list_options, output, services
 from app.cli.group import Group
-from app.domain.review import HACK_TYPES, Opinion
+from app.domain.review import GIVEN, HACK_TYPES, Opinion
 from app.domain.user import LOCAL, User
 from app.settings import Settings
 from app.store.dataset import listing
 from app.store.review import reviews
-
-LABELS = [str(opinion) for opinion in Opinion if opinion is not Opinion.WITHDRAWN]
 
 
 @click.group(
@@ -57,7 +55,7 @@ _COLUMNS: dict[str, Callable[[listing.Review], output.Cell]] = {
 
 @command.command("add", short_help="Review an evaluation.")
 @click.argument("evaluation", type=click.UUID)
-@click.argument("label", type=click.Choice(LABELS))
+@click.argument("label", type=click.Choice(GIVEN))
 @click.option(
     "--reason", required=True, help="Why: kept with the review and shown wherever its label counts."
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Protocol
 
+from app.domain.backend import OWN_ORIGINS
 from app.domain.evaluation import Block, Evaluation
 from app.domain.kernel_profile import KernelRow, Profile
 from app.domain.verdict import Finding, Subject
@@ -16,9 +17,6 @@ LIBRARY = frozenset({"torch", "inductor"})
 """Origins of kernels that the candidate did not bring: ATen and the libraries under
 it, and torch.compile.
 """
-
-OWN = frozenset({"triton", "extension"})
-"""Origins of kernels that it brought."""
 
 LISTED = 20
 """Kernels that a finding lists: those that took longest."""
@@ -147,7 +145,8 @@ def launch_list(rows: Iterable[KernelRow]) -> list[dict[str, object]]:
 
 def own_rows(profile: Profile | None) -> list[KernelRow]:
     """Kernels that the candidate brought."""
-    return [row for row in profile.kernels if row.custom or row.origin in OWN] if profile else []
+    rows = profile.kernels if profile else ()
+    return [row for row in rows if row.custom or row.origin in OWN_ORIGINS]
 
 
 def library_rows(profile: Profile | None) -> list[KernelRow]:

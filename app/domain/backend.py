@@ -59,5 +59,8 @@ BACKENDS = {
 }
 """Backends by the name that a candidate gives."""
 
+OWN_ORIGINS = frozenset(each.origin for each in BACKENDS.values() if each.brings_kernels)
+"""Origins of kernels that a candidate brings."""
+
 DEFAULT_BACKEND = "triton"
 """Backend of a submission that names none."""

@@ -49,6 +49,9 @@ class Opinion(StrEnum):
     """Takes back an earlier review; nothing is ever deleted."""
 
 
+GIVEN = tuple(str(each) for each in Opinion if each is not Opinion.WITHDRAWN)
+"""Labels that a person gives."""
+
 DECISIVE = (Opinion.CLEAN, Opinion.HACK, Opinion.LEAK, Opinion.BUG)
 """Opinions that override the detectors."""
 

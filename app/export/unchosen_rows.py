@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from app.domain.dataset.attempt import Attempt, lines
 from app.domain.dataset.attempt_rewards import SCORES, returns, scores
@@ -12,10 +12,8 @@ from app.domain.verdict import Label
 from app.export.decisions import Decisions, without
 from app.export.funnel_stages import CHOICE
 from app.export.plan_tables import Pick
+from app.store.dataset.problem_rows import Rates
 from app.store.dataset.quoted_answers import Quotes
-
-Rates = Mapping[tuple[str, str], tuple[int, int]]
-"""(Problem, backend) → (right, all) first answers of a run."""
 
 
 def untried(

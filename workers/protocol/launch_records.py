@@ -14,9 +14,6 @@ from workers.protocol import control_channel
 ORIGINS = ("unknown", "triton", "extension", "inductor", "torch", "transfer")
 """Origins of a launch (app.domain.kernel_profile.KernelRow.origin); a row has the index."""
 
-OWN = frozenset({"triton", "extension"})
-"""Origins of the candidate's own kernels."""
-
 ROW = struct.Struct("<128sQQQQIIIIii6I")
 """name, start and duration in nanoseconds, modelled work in bytes, FLOPs of the product, call,
 operator, origin, stream, registers, shared bytes, grid, block.  −1, and a grid of zeros, stand for

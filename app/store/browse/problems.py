@@ -12,6 +12,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from app.domain import problem_check
 from app.domain.evaluation import FLOOR_HEADROOM
 from app.domain.evaluation_row import EvaluationRow
 from app.store.browse import paging
@@ -38,8 +39,6 @@ _key = sa.tuple_(
 )
 """The order of the list; the same columns of another problem stand in for a cursor."""
 
-DEGENERATE = "degenerate_problem"
-"""The detector with findings that blame the problem."""
 TIMED_LATELY = 100
 """Latest attempts on a problem that say how long the reference takes, and whether
 the problem is degenerate.
@@ -347,7 +346,7 @@ def _degenerate(connection: sa.Connection, problem_id: UUID) -> int:
         sa.select(sa.func.count(sa.distinct(verdicts.c.evaluation_id)))
         .select_from(findings.join(verdicts, verdicts.c.verdict_id == findings.c.verdict_id))
         .where(
-            findings.c.detector == DEGENERATE,
+            findings.c.detector == problem_check.DEGENERATE,
             verdicts.c.is_current,
             verdicts.c.evaluation_id.in_(latest),
         )

@@ -11,7 +11,7 @@ import flask
 from msgspec import Meta, Struct
 
 from app.domain.request import ConflictError, RequestError
-from app.domain.review import HACK_TYPES, MIN_REASON, Opinion
+from app.domain.review import GIVEN, HACK_TYPES, MIN_REASON, Opinion
 from app.domain.user import Scope
 from app.store.dataset import listing
 from app.store.evaluation import evaluations
@@ -23,14 +23,12 @@ from app.web.api.endpoint import answer, operation
 from app.web.api.schemas import Limit
 from app.web.identity import current_user
 
-LABELS = [str(opinion) for opinion in Opinion if opinion is not Opinion.WITHDRAWN]
-
 
 class ReviewBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """An opinion on an evaluation.  `clean`, `hack`, `leak` and `bug` override the detectors."""
 
     evaluation_id: UUID
-    label: Annotated[str, Meta(extra_json_schema={"enum": LABELS})]
+    label: Annotated[str, Meta(extra_json_schema={"enum": GIVEN})]
     reason: Annotated[
         str, Meta(min_length=MIN_REASON, max_length=20_000, pattern=schema_constraints.REASON)
     ]
@@ -71,8 +69,8 @@ def index(query: ReviewQuery) -> flask.Response:
 )
 def create(body: ReviewBody) -> flask.Response:
     """Review an evaluation; datasets that rest on a label that this changes become stale."""
-    if body.label not in LABELS:
-        raise RequestError(f"label: expected one of {', '.join(LABELS)}, got {body.label!r}")
+    if body.label not in GIVEN:
+        raise RequestError(f"label: expected one of {', '.join(GIVEN)}, got {body.label!r}")
     if body.hack_type is not None and body.hack_type not in HACK_TYPES:
         raise RequestError(
             f"hack_type: expected one of {', '.join(HACK_TYPES)}, got {body.hack_type!r}"

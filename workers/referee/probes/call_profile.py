@@ -21,6 +21,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
+from app.domain.backend import OWN_ORIGINS
 from app.domain.evaluation import Timing
 from app.domain.evidence import KernelCode, Testimony
 from app.domain.kernel_profile import KernelRow, Profile
@@ -224,7 +225,7 @@ def _launches(candidate: Session, timeout_s: float) -> tuple[list[Launch], int]:
 
 def _own(seen: Sequence[Launch]) -> list[Launch]:
     """Launches of the candidate's own kernels."""
-    return [launch for launch in seen if launch.origin in launch_records.OWN]
+    return [launch for launch in seen if launch.origin in OWN_ORIGINS]
 
 
 def _busy_ns(seen: Sequence[Launch]) -> int:
@@ -247,7 +248,7 @@ def _table(seen: Sequence[Launch], *, modelled: bool) -> tuple[KernelRow, ...]:
             name=name,
             launches=len(group),
             total_us=sum(each.duration_ns for each in group) / 1000,
-            custom=origin in launch_records.OWN,
+            custom=origin in OWN_ORIGINS,
             origin=origin,
             grid=group[0].grid,
             block=group[0].block,

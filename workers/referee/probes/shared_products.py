@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workers.protocol.launch_records import OWN, Launch
+from app.domain.backend import OWN_ORIGINS
+from workers.protocol.launch_records import Launch
 
 SAME = 0.01
 """Relative difference of arithmetic that is disregarded."""
@@ -31,7 +32,7 @@ def share(seen: Sequence[Launch], products: Sequence[int]) -> float | None:
     flops: dict[int, int] = {}
     weights: dict[int, int] = {}
     for launch in computing:
-        if launch.product_flops and launch.origin not in OWN:
+        if launch.product_flops and launch.origin not in OWN_ORIGINS:
             number = launch.operator
             flops[number] = launch.product_flops
             weights[number] = weights.get(number, 0) + _weight(launch, modelled=modelled)

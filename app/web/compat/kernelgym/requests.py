@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from app.domain import freeform
 from app.domain.job import REWARD_BUDGET_S, JobOptions
-from app.domain.problem import ADHOC, Problem, adhoc_name
+from app.domain.problem import ADHOC, CASES_WORKFLOW, Problem, adhoc_name
 from app.domain.prompt_templates import fence
 from app.domain.request import Request, RequestError, check_text
 from app.domain.rollout import Rollout, as_json
@@ -22,7 +22,6 @@ from app.web.compat.kernelgym import cases
 from app.web.converted import converted
 
 WORKFLOW = "kernelbench"
-CASES_WORKFLOW = "kernel_simple"
 WORKFLOWS = (WORKFLOW, CASES_WORKFLOW)
 """Workflows by the protocol's names and by Assay's (app.workflows)."""
 BATCH_TASKS = 100

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 from app.domain.evaluation import Status
 from app.domain.job import JobState
+from app.domain.problem import CASES_WORKFLOW
 from app.domain.verdict import Label
-from app.web.compat.kernelgym.requests import CASES_WORKFLOW, SPELLINGS
+from app.web.compat.kernelgym.requests import SPELLINGS
 
 ABSENT = -1.0
 """A time that was not measured."""
