@@ -1,5 +1,4 @@
-"""Weights that do not show: those of a problem, and candidates that are right only
-while weights stay unchanged.
+"""Weights that do not show, and candidates that are right only while weights stay unchanged.
 
 Both sides' shims run here, in this process, on sources of the test's.
 """
@@ -94,11 +93,8 @@ class Benchmark:
         problem: str = PROBLEM,
         source: str = CANDIDATE,
     ) -> None:
-        self.folder, self.raised, self.discarded = (
-            folder,
-            list[ProcessHandle](),
-            list[ProcessHandle](),
-        )
+        self.folder = folder
+        self.raised, self.discarded = list[ProcessHandle](), list[ProcessHandle]()
         self.process = Process(reference.Shim(self._scratch("reference")))
         handle: Any = ProcessHandle(self.process, torch.device("cpu"))  # type: ignore[arg-type]
         handle.load_reference(problem.replace("GUARD", guard).encode(), "Model", 1)
