@@ -8,7 +8,7 @@ import torch
 
 from workers.protocol.input_variants import Variant
 from workers.shims.problem.inputs import iterated_inputs, planned_inputs, reaching_inputs
-from workers.shims.problem.inputs.iterated_inputs import Iterations
+from workers.shims.problem.inputs.iterated_inputs import BESIDE, Iterations
 from workers.shims.problem.inputs.planned_inputs import Plan
 
 
@@ -98,8 +98,12 @@ def test_square_matrices_of_every_step_are_named() -> None:
     with torch.no_grad(), Iterations(model, [x]) as iterations:
         model(x)
     places = iterations.recurrent_places(model)
-    assert {"keep.weight": 0, "drive.weight": 0, "cells.weight_hh_l0": 0}.items() <= places.items()
-    assert "wide.weight" not in places
+    assert {
+        "keep.weight": 0,
+        "drive.weight": BESIDE,
+        "cells.weight_hh_l0": 0,
+    }.items() <= places.items()
+    assert not {"wide.weight", "wide.bias"} & places.keys()
 
 
 class _Joined(torch.nn.Module):
@@ -123,7 +127,7 @@ def test_matrices_that_take_a_state_beside_an_input_are_named(
     model, given = _Joined(state_first=state_first), [torch.randn(10, 3, 12), torch.randn(3, 8)]
     with torch.no_grad(), Iterations(model, given) as iterations:
         model(*given)
-    assert iterations.recurrent_places(model) == {"cell.weight": place}
+    assert iterations.recurrent_places(model) == {"cell.weight": place, "cell.bias": BESIDE}
 
 
 def test_matrices_of_a_deep_network_are_not_named() -> None:
@@ -237,3 +241,11 @@ def test_rows_columns_or_matrices_are_stretched() -> None:
     assert rows
     assert columns
     assert seen - rows - columns
+
+
+def test_matrices_that_take_inputs_alone_are_not_named() -> None:
+    layer, x = torch.nn.Linear(8, 8), torch.randn(10, 3, 8)
+    with torch.no_grad(), Iterations(layer, [x]) as iterations:
+        for row in x:
+            layer(row)
+    assert iterations.recurrent_places(layer) == {}

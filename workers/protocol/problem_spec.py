@@ -167,7 +167,8 @@ class ProblemSpec:
     """
     recurrent: dict[str, int | None] = field(default_factory=dict)
     """Parameters used in every step of an iteration, whatever their values: matrices, with the row
-    or column from which on they take a state; factors that say how much of it a step keeps: None.
+    or column from which on they take a state; parameters that only add to it: -1; factors that say
+    how much of it a step keeps: None.
     """
     telling: dict[str, float] = field(default_factory=dict)
     """Parameters on which operators miss limits, vanish or change nothing, and the factor with

@@ -10,9 +10,10 @@ address or a shape are gone as well.
 
 A contraction with random weights forgets its first steps, and a kernel that leaves them out is
 right.  So matrices that every step of the reference multiplies a state by are replaced by
-orthogonal ones, which preserve it; and parameters by which every step multiplies a state, or
-from which it finds such factors, by others of all sizes, with some of which the state lasts: roots
-of values below one, and numbers beside others.
+orthogonal ones, which preserve it, and what every step adds to it by smaller ones, since a state of
+the size of many inputs saturates; and parameters by which every step multiplies a state, or from
+which it finds such factors, by others of all sizes, with some of which the state lasts: roots of
+values below one, and numbers beside others.
 
 A gate of one sign, or far below zero, may keep a branch closed; a clamp of weights within its
 limits has no effect, and neither has the norm of rows of unit length.  Such a parameter receives

@@ -73,7 +73,9 @@ def redraw(
         if larger:
             redrawn *= LARGER
         elif (place := spec.recurrent.get(name)) is not None:
-            redrawn = _orthogonal(values, leaf["shape"], place, generator)
+            redrawn = values * BESIDE_A_STATE
+            if place >= 0:
+                redrawn = _orthogonal(values, leaf["shape"], place, generator)
         elif name in spec.recurrent and telling:
             redrawn = _lasting(values, noise)
         elif name in spec.telling and telling:

@@ -57,6 +57,9 @@ OFF_DIAGONAL = 1 / 1024
 quarter of the least of the diagonal.
 """
 
+BESIDE = -1
+"""Place of a parameter that takes no state but an input, or is added, in every step."""
+
 LEAST_ORDER = 4
 """Rows and columns of the smallest matrix that becomes diagonal."""
 
@@ -118,6 +121,10 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
         """First element and size of the state among tensors that were joined along their last
         dimension, by the keys of the result and of the matrices that it was multiplied by.
         """
+        self._takers: set[tuple[int, int]] = set()
+        """Keys of the fixed matrices that were multiplied by anything but an input."""
+        self._added: dict[tuple[int, int], set[tuple[int, int]]] = {}
+        """The same of vectors that were added to products, with the matrices of these."""
         self._is_recurrent = False
         self._readings = 0
         self.multiplies = False
@@ -139,23 +146,33 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
 
     def recurrent_places(self, model: Any) -> dict[str, int]:
         """Parameters that were used in many products, or in a library's recurrence, and take a
-        state as wide as what they give; and the row or column from which on they take it: 0 for
-        square ones.
+        state as wide as their result; and the row or column from which on they take it: 0 for
+        square ones.  Beside such, BESIDE for those that take an input in every step, or are added.
         """
         if not isinstance(model, torch.nn.Module):
             return {}
+        some = {name: x for name, x in model.named_parameters() if x.is_floating_point()}
         places = {
             name: self._place(x)
-            for name, x in model.named_parameters()
+            for name, x in some.items()
             if x.dim() == 2
             and min(x.shape) >= LEAST_ORDER
-            and x.is_floating_point()
             and self._uses[x.data_ptr(), x.numel()] >= LEAST_USES
         }
-        return {name: place for name, place in places.items() if place is not None}
+        found = {name: place for name, place in places.items() if place is not None}
+        if all(place == BESIDE for place in found.values()):
+            return {}
+        matrices = {(some[name].data_ptr(), some[name].numel()) for name in found}
+        vectors = {key for key, beside in self._added.items() if beside & matrices}
+        added = [name for name, x in some.items() if (x.data_ptr(), x.numel()) in vectors]
+        return found | dict.fromkeys(added, BESIDE)
 
     def _place(self, matrix: torch.Tensor) -> int | None:
-        """Row or column from which on a matrix takes a state; None if it takes none."""
+        """Row or column from which on a matrix takes a state; BESIDE if it takes inputs alone, None
+        if it takes a state of another size.
+        """
+        if (matrix.data_ptr(), matrix.numel()) not in self._takers:
+            return BESIDE
         if len(matrix) == matrix.shape[1]:
             return 0
         place, size = self._states.get((matrix.data_ptr(), matrix.numel()), (0, 0))
@@ -168,10 +185,13 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
             self._is_recurrent = True
             self.multiplies |= name == "aten::cumprod"
             weights = [x for each in args if isinstance(each, list | tuple) for x in each]
-            self._uses.update({key: LEAST_USES for key in map(_key, weights) if key is not None})
+            keys = {key for key in map(_key, weights) if key is not None}
+            self._uses.update(dict.fromkeys(keys, LEAST_USES))
+            self._takers |= keys
         elif name in _PRODUCTS:
             keys = {key for key in map(_key, args) if key is not None}
             self._uses.update(keys)
+            self._note_operands(args, keys)
             made = [key for key in keys if key[0] not in self._fixed and key in self._states]
             for state in [self._states[key] for key in made]:
                 self._states.update({key: state for key in keys if key[0] in self._fixed})
@@ -181,6 +201,16 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
         if name == "aten::cat" and args[1:] and args[1] in (-1, found.dim() - 1):
             self._states[found.data_ptr(), found.numel()] = self._state_among(args[0])
         return found
+
+    def _note_operands(self, args: Any, keys: set[tuple[int, int]]) -> None:
+        """Note the matrices and vectors that a product takes beside an input, or anything else."""
+        tensors = [x for x in args if isinstance(x, torch.Tensor)]
+        others = (x for x in tensors if x.dim() > 1 and x.data_ptr() not in self._fixed)
+        if any(x.untyped_storage().data_ptr() not in self._given for x in others):
+            self._takers |= {key for key in keys if key[0] in self._fixed}
+        for x in tensors:
+            if x.dim() == 1 and x.data_ptr() in self._fixed:
+                self._added.setdefault((x.data_ptr(), x.numel()), set()).update(keys)
 
     def _state_among(self, joined: list[torch.Tensor]) -> tuple[int, int]:
         """First element and size of the last of the joined tensors that is no part of an input."""
