@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 from werkzeug.security import generate_password_hash
 from werkzeug.test import TestResponse
 
-from app.web.identity import authentication
+from app.web.identity import cookies
 
 PASSWORD = "correct horse battery staple"
 CHEAP = "scrypt:1024:8:1"
@@ -24,7 +24,7 @@ def csrf(site: FlaskClient, path: str = "/login") -> str:
 def log_in(
     site: FlaskClient, name: str = "ada", password: str = PASSWORD, **form: str
 ) -> TestResponse:
-    site.delete_cookie(authentication.COOKIE)
+    site.delete_cookie(cookies.SESSION)
     return site.post(
         "/login", data={"name": name, "password": password, "csrf_token": csrf(site), **form}
     )

@@ -19,7 +19,7 @@ from app.settings import Settings
 from app.store.postgres.database import Database
 from app.store.user import logins, tokens, users
 from app.web import create_app
-from app.web.identity import authentication, current_user, login_attempts, requires
+from app.web.identity import authentication, cookies, current_user, login_attempts, requires
 from tests.integration import audited
 from tests.integration.login_form import CHEAP, PASSWORD, STORED, csrf, log_in
 
@@ -90,9 +90,7 @@ def test_in_and_out(site: FlaskClient, add: Callable[..., UUID]) -> None:
     response = log_in(site, next="/problems")
     assert (response.status_code, response.location) == (302, "/problems")
     cookie = next(
-        each
-        for each in response.headers.getlist("Set-Cookie")
-        if each.startswith(authentication.COOKIE)
+        each for each in response.headers.getlist("Set-Cookie") if each.startswith(cookies.SESSION)
     )
     assert "HttpOnly" in cookie
     assert "SameSite=Lax" in cookie
@@ -100,7 +98,7 @@ def test_in_and_out(site: FlaskClient, add: Callable[..., UUID]) -> None:
     assert site.post("/logout").status_code == 403  # without the token of a page
     assert site.post("/logout", data={"csrf_token": csrf(site, "/account")}).status_code == 302
     assert site.get("/account").status_code == 401
-    site.set_cookie(authentication.COOKIE, cookie.split("=")[1].split(";")[0])
+    site.set_cookie(cookies.SESSION, cookie.split("=")[1].split(";")[0])
     assert site.get("/account").status_code == 401, "the session ended at the server, too"
 
 

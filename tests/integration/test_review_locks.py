@@ -19,7 +19,7 @@ from app.store.evaluation import evaluations
 from app.store.postgres.database import Database
 from app.store.review import reviews
 from app.store.user import logins
-from app.web.identity import authentication
+from app.web.identity import cookies
 from tests.integration import reviewing
 from tests.integration.login_form import csrf
 from tests.integration.overlap import started, waits_or_ends
@@ -112,7 +112,7 @@ def test_a_review_is_taken_back_while_the_item_held_before_is_judged(
         assert world.ada.user_id is not None
         secret = logins.open_(connection, world.ada.user_id)
     site = made().test_client()
-    site.set_cookie(authentication.COOKIE, secret)
+    site.set_cookie(cookies.SESSION, secret)
     form = {"csrf_token": csrf(site, "/account")}
     with world.database.begin() as connection:
         evaluations.add_verdict(connection, judged, CLEAN)

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from app.domain.review import SUSPICIONS
 from app.settings import Settings
 from app.store import tables
-from app.web.identity import csrf
+from app.web.identity import cookies, csrf
 from tests.integration.reviewing import World
 from tests.integration.seed_evaluations import CLEAN, by_cases
 from tests.integration.web_app import opened
@@ -33,7 +33,7 @@ def site(world: World, settings: Settings) -> Iterator[FlaskClient]:
 
 def send(site: FlaskClient, path: str, **values: object) -> tuple[int, str]:
     """POST a form of the site; status, and the target of a redirect or the text."""
-    site.set_cookie(csrf.COOKIE, "secret", domain="127.0.0.1")
+    site.set_cookie(cookies.FORM, "secret", domain="127.0.0.1")
     answer = site.post(path, data={"csrf_token": csrf._derived("secret"), **values}, base_url=LOCAL)
     return answer.status_code, answer.location or answer.text
 

@@ -28,9 +28,8 @@ from werkzeug.exceptions import Forbidden, Unauthorized
 from app.domain.user import LOCAL, SCOPES, Role, Scope, User
 from app.store.user import logins, tokens, users
 from app.web import request_context
-from app.web.identity import addresses
+from app.web.identity import addresses, cookies
 
-COOKIE = "assay_session"
 ASKS_NOBODY = ("static", "health.live", "health.check")
 """Endpoints that are answered without a look into the database: the last says
 whether there is one.
@@ -207,7 +206,7 @@ def _asker() -> User | None:
         return None
     if flask.request.authorization is not None or "Authorization" in flask.request.headers:
         return _by_token()
-    if secret := flask.request.cookies.get(COOKIE):
+    if secret := cookies.read(cookies.SESSION):
         with request_context.database().read() as connection:
             user = logins.user_of(connection, secret)
         if user is not None:

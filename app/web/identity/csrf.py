@@ -21,13 +21,10 @@ from markupsafe import Markup
 from werkzeug.exceptions import Forbidden
 
 from app.web import request_context
-from app.web.identity import authentication
+from app.web.identity import authentication, cookies
 
 FIELD = "csrf_token"
 HEADER = "X-CSRF-Token"
-COOKIE = "assay_form"
-"""Stands in for the session where there is none: the login form, a machine without users."""
-
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _SAME = frozenset({"same-origin", "none"})
 _FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
@@ -54,17 +51,14 @@ def field() -> Markup:
 
 def token() -> str:
     """Proof that a form is from this server: derived from a cookie that no other site can read."""
-    secret = flask.request.cookies.get(
-        authentication.COOKIE if authentication.by_cookie() else COOKIE
-    ) or flask.g.get("form_cookie")
+    secret = _secret() or flask.g.get("form_cookie")
     if secret is None:
         secret = flask.g.form_cookie = secrets.token_urlsafe(24)
     return _derived(secret)
 
 
-def secure() -> bool:
-    """Return whether cookies can be kept off plain HTTP."""
-    return flask.request.is_secure or request_context.settings().web_url.startswith("https:")
+def _secret() -> str | None:
+    return cookies.read(cookies.SESSION if authentication.by_cookie() else cookies.FORM)
 
 
 def _check() -> None:
@@ -73,9 +67,7 @@ def _check() -> None:
     _check_sender()
     if not authentication.by_cookie() and flask.request.mimetype not in _FORMS:
         return
-    secret = flask.request.cookies.get(
-        authentication.COOKIE if authentication.by_cookie() else COOKIE
-    )
+    secret = _secret()
     sent = flask.request.headers.get(HEADER)
     if sent is None and flask.request.mimetype in _FORMS:
         sent = flask.request.form.get(FIELD)
@@ -122,7 +114,7 @@ def _check_sender() -> None:
 
 def _remember(response: flask.Response) -> flask.Response:
     if (secret := flask.g.get("form_cookie")) is not None:
-        response.set_cookie(COOKIE, secret, httponly=True, samesite="Strict", secure=secure())
+        cookies.write(response, cookies.FORM, secret, samesite="Strict")
     return response
 
 

@@ -13,7 +13,7 @@ from app.domain.user import SCOPES, Scope
 from app.store.postgres.database import Connection
 from app.store.user import audit, logins, tokens, users
 from app.web import request_context
-from app.web.identity import authentication, csrf, login_attempts
+from app.web.identity import authentication, cookies, login_attempts
 from app.web.query_parameters import reads
 
 blueprint = flask.Blueprint("account", __name__)
@@ -61,10 +61,10 @@ def log_in() -> Response | tuple[str, int]:
 def log_out() -> Response:
     """End this session."""
     response = flask.redirect(flask.url_for("account.login"))
-    if secret := flask.request.cookies.get(authentication.COOKIE):
+    if secret := cookies.read(cookies.SESSION):
         with request_context.database().begin() as connection:
             logins.close(connection, secret)
-        response.delete_cookie(authentication.COOKIE)
+        cookies.delete(response, cookies.SESSION)
     return response
 
 
@@ -165,21 +165,14 @@ def _once(page: str) -> Response:
 
 def _opened(connection: Connection, user_id: UUID) -> str:
     """A session in place of the one that the browser had."""
-    if old := flask.request.cookies.get(authentication.COOKIE):
+    if old := cookies.read(cookies.SESSION):
         logins.close(connection, old)
     return logins.open_(connection, user_id)
 
 
 def _with_cookie(response: Response, secret: str) -> Response:
-    response.set_cookie(
-        authentication.COOKIE,
-        secret,
-        max_age=logins.SESSION_S,
-        httponly=True,
-        # a link from elsewhere may lead to a page; nothing is changed by following one
-        samesite="Lax",
-        secure=csrf.secure(),
-    )
+    # Lax: a link from elsewhere may lead to a page; nothing is changed by following one.
+    cookies.write(response, cookies.SESSION, secret, samesite="Lax", max_age_s=logins.SESSION_S)
     return response
 
 
