@@ -1,6 +1,6 @@
 """Cookies under TLS: no site of the same domain can put a login of its own in a reader's browser.
 
-Such a site may set any cookie for its whole domain, but none whose name begins with __Host-.
+Such a site may set any cookie for its whole domain, but none with a name that begins with __Host-.
 """
 
 from __future__ import annotations
