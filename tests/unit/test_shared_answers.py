@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from workers.protocol import problem_spec, shared_memory
+from workers.protocol import problem_spec, product_errors, shared_memory
 from workers.protocol.input_variants import Variant
 from workers.shims.problem import input_slots
-from workers.shims.problem.answers import true_answer
+from workers.shims.problem.answers import narrow_products, true_answer
 from workers.shims.problem.input_slots import InputSlots
 from workers.shims.problem.reference_problem import Problem
 from workers.shims.problem.reference_session import Session
@@ -79,3 +79,53 @@ def test_inputs_on_which_a_call_never_ends_are_tried_once(
         made, refused = slots.vary(session, 0, 1 << Variant.SCALED, 1, SEED)
         assert (made, refused) == (0, "scaled: the reference raises TimeoutError\n")
     assert calls.count(None) == 1
+
+
+BEHIND_A_SUM = """
+import torch
+calls = []
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(256, 400)
+    def forward(self, x):
+        calls.append(x.dtype)
+        return torch.sigmoid(self.layer(x)).sum(1, keepdim=True)
+def get_inputs():
+    return [torch.rand(200, 256)]
+"""
+
+
+def test_later_questions_about_products_take_the_true_answer_without_a_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.SOURCE", BEHIND_A_SUM)
+    slots, session, _ = _session(tmp_path, "")
+    plain: list[bool] = []
+    answer = narrow_products._Question.plain_answer
+
+    def counted(asked: narrow_products._Question) -> list[torch.Tensor]:
+        plain.append(True)
+        return answer(asked)
+
+    monkeypatch.setattr(narrow_products._Question, "plain_answer", counted)
+    slots.fill(session, session.inputs[0], session.answers[0])
+    assert session.arena is not None
+    assert session.memory is not None
+    for view, own in zip(
+        session.arena.outputs.views(session.memory, 0), session.own[0], strict=True
+    ):
+        view.copy_(own)
+    known, found = None, []
+    for _ in range(3):
+        told = narrow_products.sums(session, 0, 0, product_errors.ALL, known)
+        assert told is not None
+        found.append(told[0])
+        known = told[1]
+        assert not known.is_empty
+    assert known is not None
+    assert known.is_plain
+    assert known.is_slow is not None
+    # The first compares the two, the second measures, and the third takes the shorter one.
+    assert len(plain) == 2
+    assert found[1] == found[2]

@@ -102,6 +102,19 @@ class Hidden(NamedTuple):
     """Products of inputs; if there are none, the first."""
     left_out: frozenset[int]
     """Operators that may be left out, numbered for themselves."""
+    is_slow: bool | None = None
+    """True if an answer takes longer than SLOW_S; None until a second call, because the first one
+    loads operators.
+    """
+    is_plain: bool = False
+    """True if the twin's answer is the same without the mode, which takes ten times as long with
+    each of a loop's operators.
+    """
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no prediction concerns anything."""
+        return not (self.narrow or self.largest or self.of_inputs or self.left_out)
 
     def of(self, prediction: Prediction) -> frozenset[int]:
         """Numbers of the products, or operators, that a prediction concerns."""
@@ -187,6 +200,13 @@ class _Question(NamedTuple):
             found = true_answer.call(self.session.twin, wide, Truth.FP64)
         return list(layout.values(found)), mode.products
 
+    def plain_answer(self) -> list[torch.Tensor]:
+        """The twin's answer as expected outputs are computed."""
+        spec = self.session.spec
+        with TimeLimit(LIMIT_S):
+            best, wide = Truth(spec.truth), true_answer.widened(self.inputs)
+            return list(layout.values(true_answer.call(self.session.twin, wide, best)))
+
     def without(
         self, chosen: Collection[int], change: Narrow
     ) -> tuple[list[torch.Tensor], list[int]]:
@@ -205,7 +225,7 @@ def sums(
     None if nothing can be predicted for this problem.  `control`: 0, or the number of a control;
     `wanted`: bit mask of predictions, zeros stand for the others.
     """
-    if known is not None and not any(known):
+    if known is not None and known.is_empty:
         return [], known
     spec, streamed = session.spec, session.arena is not None and session.arena.slots.streamed
     lacks_truth = spec.truth not in (Truth.FP64, Truth.WIDENED) or session.twin is None
@@ -221,13 +241,20 @@ def sums(
         got = pieces.rows_of(got, spec.piece_rows, start)
     at = [i for i, each in enumerate(got) if each.dtype in FLOORS and each.is_floating_point()]
     asked, began = _Question(session, inputs), time.process_time()
-    truth, products = asked.answer(zeros, (), ())
-    if time.process_time() - began > SLOW_S:
-        wanted &= FEW
+    if known is not None and known.is_plain and known.is_slow is not None:
+        truth, products, is_slow = asked.plain_answer(), list[Product](), known.is_slow
+    else:
+        truth, products = asked.answer(zeros, (), ())
+        is_slow = time.process_time() - began > SLOW_S
     own = list(layout.values(call(session.model, inputs)))
-    hidden = _hidden(asked, truth, own, at, products) if known is None else known
-    if not any(hidden):
+    hidden = known or _hidden(asked, truth, own, at, products)
+    if hidden.is_empty:
         return [], hidden
+    if known is None:
+        hidden = hidden._replace(is_plain=layout.same(truth, asked.plain_answer()))
+    else:
+        hidden = hidden._replace(is_slow=is_slow)
+    wanted &= FEW if is_slow else wanted
     thin = {i: (_thinned(truth[i]), _thinned(got[i]), _thinned(own[i])) for i in at[:MOST_OUTPUTS]}
     del truth, own  # their memory is for the answers that follow
     found: dict[int, list[Sums]] = {i: [] for i in thin}
