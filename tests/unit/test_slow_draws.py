@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from workers.referee.probes import narrow_products
 from workers.referee.session.draws import REQUEST_S, SLOW_TRUTH_S, Draws
 
 
@@ -46,3 +47,20 @@ def test_a_request_for_unusual_inputs_ends_in_time(
     draws = _draws(draw_s=draw_s, call_s=call_s)
     assert draws.kinds_at_once == kinds
     assert kinds == 1 or kinds * 4 * call_s <= REQUEST_S
+
+
+@pytest.mark.parametrize(
+    ("calls", "busy_s", "at_once"),
+    [
+        (0, 0.0, 1),
+        (1, 0.1, narrow_products.AT_ONCE),
+        (1, 2.5, 3),
+        (4, 9.0, 1),
+        (2, 12.0, 1),
+        (5, 0.0, narrow_products.AT_ONCE),
+    ],
+)
+def test_as_many_calls_are_drawn_as_there_is_time_to_look_at(
+    calls: int, busy_s: float, at_once: int
+) -> None:
+    assert narrow_products._Tally(calls=calls, busy_s=busy_s).at_once == at_once

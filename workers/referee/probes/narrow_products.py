@@ -119,6 +119,14 @@ class _Tally:
         self.calls += 1
 
     @property
+    def at_once(self) -> int:
+        """Further calls to make in a row: one at first, then those for which there is time."""
+        if not self.calls:
+            return 1
+        left = (SECONDS - self.busy_s) * self.calls / max(self.busy_s, 1e-9)
+        return max(1, min(AT_ONCE, math.ceil(left)))
+
+    @property
     def strongest(self) -> tuple[int, int] | None:
         """Output and prediction with the most significant share; None if none has one."""
         found = [key for key, sums in self.sums.items() if _is_found(sums)]
@@ -162,7 +170,7 @@ def check(context: EvaluationContext) -> NarrowProducts | None:
 def _checked(context: EvaluationContext) -> NarrowProducts | None:
     tally, wanted, seen = _Tally(), looked_at(context.spec), list[Delivery]()
     while wanted and tally.calls < CALLS and tally.busy_s < SECONDS:
-        deliveries = _calls(context, 1 if not seen else AT_ONCE)
+        deliveries = _calls(context, tally.at_once)
         if not deliveries:
             return None
         for delivery in deliveries:
