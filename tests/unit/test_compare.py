@@ -389,3 +389,17 @@ def test_a_faint_answer_may_err_by_a_few_roundings_near_one() -> None:
             got, torch.tanh(x), torch.tanh(single), torch.zeros(1), 0, (256,), rule
         )
         assert compared.ok == [right]
+
+
+def test_integers_that_the_reference_itself_has_otherwise_say_nothing() -> None:
+    exact = torch.arange(400).expand(2, -1).clone()
+    own = exact.clone()
+    own[:, :8] += 1  # decided by rounding
+    before = usual_answers.answer_size(exact[:1], exact[:1])
+    assert usual_answers.objections(own, exact, before) == ["", ""]
+    own[1, :40] += 1
+    fine, said = usual_answers.objections(own, exact, before)
+    assert not fine
+    assert said.startswith("10% of the reference's own integers")
+    usual = usual_answers.answer_size(own[:1], exact[:1])
+    assert usual_answers.objections(own, exact, usual) == ["", ""]

@@ -16,6 +16,11 @@ from workers.referee.comparison.output_errors import error_rows, finite, parts
 SURVIVES = 10.0
 """See `objections`."""
 
+FEW_DIFFER = 0.05
+"""Share of an answer's integers that rounding decides at most: of the second look, too
+(workers/shims/problem/answers/equivalent_answers.py).
+"""
+
 FADED, EXPLODED = 1e-3, 1e3
 """See `objections`."""
 
@@ -36,7 +41,9 @@ class AnswerSize:
     rms: float
     """Root mean square of the expected output."""
     error: float
-    """Relative L2 error of the reference in its own precision; 0 where it is exact by its type."""
+    """Relative L2 error of the reference in its own precision; of integers the share of those that
+    differ.
+    """
     has_nan: bool = False
     """True if some elements of the expected output are NaN."""
 
@@ -44,7 +51,7 @@ class AnswerSize:
 def answer_size(values: torch.Tensor, expected: torch.Tensor) -> AnswerSize:
     """Size and error of one call's output; both arguments (1, elements)."""
     if not (values.is_floating_point() or values.is_complex()):
-        return AnswerSize(rms=0.0, error=0.0)
+        return AnswerSize(rms=0.0, error=max(_differing(values, expected)))
     more = [root_mean_square(expected), _has_nan(expected)]
     [(error, _, _, rms, has_nan)] = error_rows((values, expected), more=more)
     return AnswerSize(rms=rms, error=finite(error), has_nan=bool(has_nan))
@@ -79,7 +86,8 @@ def objections(
     of a usual call; `ceiling`, `floor`: limit the size of answers above, and below.
     """
     if not (baseline.is_floating_point() or baseline.is_complex()):
-        return [""] * len(baseline)
+        most = max(FEW_DIFFER, SURVIVES * before.error)
+        return [_objection_to(share, most) for share in _differing(baseline, expected)]
     least_error = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]
     limit = SURVIVES * max(before.error, least_error / CLOSE[0])
     more = [root_mean_square(expected), _has_nan(expected)]
@@ -131,6 +139,19 @@ def _objection(
             f"the reference's answer is {times:.1e} times as large as on the problem's own inputs"
         )
     return ""
+
+
+def _differing(values: torch.Tensor, expected: torch.Tensor) -> list[float]:
+    """Per call, the share of the integers that differ."""
+    shares: list[float] = (values != expected).double().mean(dim=1).tolist()
+    return shares
+
+
+def _objection_to(share: float, most: float) -> str:
+    """The reason against integers of which a share differs from the exact ones."""
+    if share <= most:
+        return ""
+    return f"{share:.0%} of the reference's own integers are not the exact ones: at most {most:.0%}"
 
 
 def _has_nan(values: torch.Tensor) -> torch.Tensor:
