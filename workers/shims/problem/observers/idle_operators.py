@@ -27,9 +27,9 @@ roundings of their type.
 SAMPLED = 16
 """Elements along the last dimension that are compared before all are."""
 
-AT_ONCE = 1 << 14
-"""Elements of tensors on the CPU up to which all are compared; on a GPU reading the first result
-takes longer than comparing the others.
+AT_ONCE, AT_ONCE_ON_GPU = 1 << 14, 1 << 22
+"""Elements of a tensor up to which all are compared at once: on a GPU reading the first result
+takes longer than comparing the others, and larger ones take memory that nobody has reserved.
 """
 
 
@@ -78,8 +78,8 @@ class IdleOperators:
             return
         one, other = one.detach(), other.detach()
         allowed = _share(one.dtype) * (_largest(other) if largest is None else largest)
-        has_parts = one.device.type == "cpu" and one.numel() > AT_ONCE
-        if has_parts and bool((_few(one) - _few(other)).abs().amax() > allowed):
+        most = AT_ONCE if one.device.type == "cpu" else AT_ONCE_ON_GPU
+        if one.numel() > most and bool((_few(one) - _few(other)).abs().amax() > allowed):
             return
         self._later.add(note, ((one - other).abs().amax() <= allowed) & (allowed > 0))
 
