@@ -29,7 +29,7 @@ SAMPLED = 16
 
 AT_ONCE, AT_ONCE_ON_GPU = 1 << 14, 1 << 22
 """Elements of a tensor up to which all are compared at once: on a GPU reading the first result
-takes longer than comparing the others, and larger ones take memory that nobody has reserved.
+takes longer than comparing the others, and larger ones take memory that is not reserved.
 """
 
 
