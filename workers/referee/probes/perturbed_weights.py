@@ -81,6 +81,11 @@ FEWEST_S, MOST_S, TIMES_LONGER = 1.0, 5.0, 8.0
 than its quickest ones they may be.
 """
 
+BLOCK_S = 0.005
+"""Seconds of such calls between which timers have their turn; a request of its own for each of a
+thousand short calls would take longer than all checks of other weights.
+"""
+
 
 def constant_names(spec: problem_spec.ProblemSpec, candidate: Session) -> tuple[str, ...]:
     """Constants of the problem that the candidate's model has or has no place for, as its process
@@ -105,7 +110,9 @@ def check(context: EvaluationContext, ablation: Ablation | None, calls: int = 0)
         outputs, matter = _ask_renewed_model(context, names, seed, _suspected_modes(ablation))
         if calls and _are_right(outputs):
             with context.resources.device_lock.shared():
-                outputs = _outputs_later(_extra_runner(context), _extra_runner(context), calls)
+                outputs = _outputs_later(
+                    context, _extra_runner(context), _extra_runner(context), calls
+                )
         # A new process would compile such a source for a minute.
         compiled = BACKENDS[context.job.backend].compiled_on_host
         folded = tuple(name for name in names if name in context.spec.work.on_weights)
@@ -223,17 +230,20 @@ def _kernels_matter(extra: CallRunner, modes: tuple[AblationMode, ...]) -> bool 
         return None
 
 
-def _outputs_later(extra: CallRunner, last: CallRunner, calls: int) -> tuple[OutputCheck, ...]:
+def _outputs_later(
+    context: EvaluationContext, extra: CallRunner, last: CallRunner, calls: int
+) -> tuple[OutputCheck, ...]:
     """Checks of a call, recorded by `last`, after up to so many further `calls`, which are not
     verified, with the weights as they are; empty if the process does not answer.
     """
-    patience_s = TIMES_LONGER * calls * (extra.quickest_s or 0.0)
-    until = time.monotonic() + min(MOST_S, max(FEWEST_S, patience_s))
+    quickest_s = context.runner.quickest_s or BLOCK_S
+    until = time.monotonic() + min(MOST_S, max(FEWEST_S, TIMES_LONGER * calls * quickest_s))
+    in_block = max(1, min(calls, extra.in_block, int(BLOCK_S / quickest_s)))
 
     def call() -> None:
-        batch = extra.draw(1)
-        for _ in range(calls):
-            extra.run_candidate(batch, 0, 1)
+        batch = extra.draw(in_block)
+        for _ in range(0, calls, in_block):
+            extra.run_candidate(batch, 0, in_block)
             extra.yield_to_timers()
             if time.monotonic() > until:
                 break
@@ -257,7 +267,7 @@ def _ask_fresh_process(
             if calls and _are_right(outputs):
                 last = context.further_calls(session, deadline, _rule(context.runner.record.rule))
                 with context.resources.device_lock.shared():
-                    outputs = _outputs_later(extra, last, calls)
+                    outputs = _outputs_later(context, extra, last, calls)
     except PROCESS_ERRORS as error:
         refused = isinstance(error, FailedError) and error.outcome is ReplyCode.CALL_FAILED
         reason = f"with other weights it fails: {error}"[:500]
