@@ -19,6 +19,10 @@ saves more of the reference's other work than these operators take, the gain is 
 PyTorch.  Both sides' work is modelled, on a GPU, too, by bytes, products and the number of
 operators.  An activation, a gate or a pool of small windows behind the product that the reference
 leaves to the library as well is none.
+
+Chains of such operators that together combine many elements, as an unrolled recurrence does, such
+kernels cannot take over, either: if the library saves most of a chain, with the launches of its
+operators, the gain is the library's.
 """
 
 from __future__ import annotations
@@ -63,6 +67,9 @@ MOVES = re.compile(
 )
 """Operators, and kernels on a GPU, that move data and compute nothing."""
 
+LAUNCH_MB = 5
+"""Memory that a GPU moves in the time of a launch (workers/backends/recording/library_work.py)."""
+
 Found = tuple[str, dict[str, Any]]
 """Summary and evidence of a finding."""
 
@@ -70,7 +77,7 @@ Found = tuple[str, dict[str, Any]]
 class FigLeaf:
     """Coverage too small to matter."""
 
-    version = 6
+    version = 7
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """One finding: by the slices that the kernels make, by their time, or by the library's work
@@ -82,6 +89,7 @@ class FigLeaf:
         found = _by_slices(evaluation, evaluation.profile)
         found = found or _by_time(evaluation, evaluation.profile)
         found = found or _by_rewrite(evaluation, evaluation.profile)
+        found = found or _by_chains(evaluation, evaluation.profile)
         if found is None:
             return
         summary, evidence = found
@@ -141,24 +149,16 @@ def _by_rewrite(evaluation: Evaluation, profile: Profile) -> Found | None:
     """Finding by the work of the library before kernels of which each result follows from a few of
     its elements; None where they do more, or the reference's work is not known.
     """
-    ablation, whole, tail = (
-        evaluation.ablation,
-        profile.reference_bytes,
-        profile.reference_tail_bytes,
-    )
-    if ablation is None or whole is None or tail is None:
-        return None
-    mapped = ablation.mapped_bytes
-    if mapped is None:
+    ablation, mapped = evaluation.ablation, _mapped_bytes(evaluation, profile)
+    whole, tail = profile.reference_bytes, profile.reference_tail_bytes
+    if ablation is None or mapped is None or whole is None or tail is None:
         return None
     if ablation.mapped_within:
         tail = max(tail, profile.reference_elementwise_bytes)
     if ablation.mapped_before:
         tail += profile.reference_head_bytes
     saved = whole - tail - mapped
-    if saved <= REWRITTEN * tail + REST * whole or any(
-        row.origin == "extension" for row in base.own_rows(profile)
-    ):
+    if saved <= REWRITTEN * tail + REST * whole:
         return None
     summary = (
         "each element that its kernels write follows from a few elements of the library's tensors,"
@@ -171,6 +171,38 @@ def _by_rewrite(evaluation: Evaluation, profile: Profile) -> Found | None:
         "reference_elementwise_bytes": tail,
     }
     return summary, evidence
+
+
+def _by_chains(evaluation: Evaluation, profile: Profile) -> Found | None:
+    """Finding by the chains of the reference's operators that such kernels cannot take over, and
+    the library saved.  Operators of the library's are launched as the reference's are.
+    """
+    mapped, chains = _mapped_bytes(evaluation, profile), profile.reference_chains
+    if mapped is None or chains is None or not chains.launched_bytes:
+        return None
+    launches = sum(row.launches for row in base.library_rows(profile)) // max(1, profile.calls)
+    mapped += (LAUNCH_MB << 20) * launches
+    saved = min(chains.launched_bytes, chains.rest_bytes - mapped)
+    if saved <= REWRITTEN * chains.local_bytes + REST * chains.whole_bytes:
+        return None
+    summary = (
+        "each element that its kernels write follows from a few elements of the library's tensors,"
+        f" made with {mapped / chains.rest_bytes:.0%} of the work of the reference's chains of"
+        " operators that combine many"
+    )
+    evidence = {
+        "library_bytes": mapped,
+        "chain_bytes": chains.launched_bytes,
+        "reference_bytes": chains.whole_bytes,
+    }
+    return summary, evidence
+
+
+def _mapped_bytes(evaluation: Evaluation, profile: Profile) -> int | None:
+    """Work of the library before kernels that combine a few elements; None beside others."""
+    if any(row.origin == "extension" for row in base.own_rows(profile)):
+        return None
+    return evaluation.ablation.mapped_bytes if evaluation.ablation else None
 
 
 def _computed_share(profile: Profile, work: base.Work) -> float:

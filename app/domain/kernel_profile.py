@@ -31,6 +31,23 @@ class KernelRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReferenceChains:
+    """Work of the reference's chains of operators that each combine a few elements and together
+    many, as recurrences over elementwise operators do, and of the operators beside them, as bytes
+    that a GPU moves in the same time; zeros without such a chain.
+    """
+
+    launched_bytes: int = 0
+    """Work of these chains, with the launches of their operators."""
+    rest_bytes: int = 0
+    """The same with all operators but the other ones that combine a few elements."""
+    whole_bytes: int = 0
+    """The same of all operators."""
+    local_bytes: int = 0
+    """Work of the other operators that combine a few elements, without launches."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Profile:
     """Distribution of one call's time.  On the CPU device the table is the candidate
     process's testimony.
@@ -78,6 +95,8 @@ class Profile:
     """The part of it in such operators of inputs, before all others."""
     reference_tail_bytes: int | None = None
     """The part of it in such operators at the end of the call; None if it is not known."""
+    reference_chains: ReferenceChains | None = None
+    """None if they are not known."""
 
     @property
     def is_modelled(self) -> bool:

@@ -7,8 +7,12 @@ from dataclasses import replace
 import pytest
 
 from app.detectors.fig_leaf import FigLeaf
+from app.domain.kernel_profile import ReferenceChains
 from app.domain.verdict import Label, Subject
 from tests.unit.measurements import ablated, kernels, profile
+
+MB = 1 << 20
+CHAINS = ReferenceChains(launched_bytes=900 * MB, rest_bytes=900 * MB, whole_bytes=2700 * MB)
 
 
 def _labels(
@@ -71,3 +75,30 @@ def test_kernels_before_the_library_may_take_over_operators_of_inputs() -> None:
 
 def test_kernels_of_an_extension_are_not_seen_by_the_mode() -> None:
     assert _labels(400, 200, origin="extension") == []
+
+
+@pytest.mark.parametrize(
+    ("chains", "library", "is_accused"),
+    [
+        (CHAINS, 1, True),
+        (CHAINS, 150, False),  # operators of a chain that the library computes as well
+        (replace(CHAINS, local_bytes=900 * MB), 1, False),
+        (replace(CHAINS, launched_bytes=90 * MB), 1, False),
+        (ReferenceChains(), 1, False),
+        (None, 1, False),
+    ],
+)
+def test_chains_of_the_references_operators_that_the_library_saves(
+    chains: ReferenceChains | None, library: int, is_accused: bool
+) -> None:
+    evaluation = ablated(kernels(35, 65, "triton"), mapped_bytes=5 * MB)
+    rows = tuple(
+        row if row.custom else replace(row, launches=10 * library)
+        for row in profile(evaluation).kernels
+    )
+    seen = replace(profile(evaluation), kernels=rows, reference_chains=chains)
+    subject = Subject(
+        evaluation=replace(evaluation, profile=seen), backend="triton", candidate=b"", reference=b""
+    )
+    found = [finding.label for finding in FigLeaf().detect(subject)]
+    assert found == ([Label.SUSPECT] if is_accused else [])

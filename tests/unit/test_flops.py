@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from workers.backends.recording.library_work import OPERATOR_BYTES
-from workers.protocol.reference_work import ReferenceWork
+from workers.protocol.reference_work import Chains, ReferenceWork
 from workers.shims.problem.observers.flops import FlopCounter
 
 
@@ -69,13 +69,20 @@ def test_work_is_read_as_it_was_written() -> None:
         rest_operators=2,
         head_bytes=7,
         tail_bytes=5,
+        chains=Chains(launched_bytes=3, rest_bytes=4),
     )
     assert ReferenceWork.checked(json.loads(json.dumps(asdict(work)))) == work
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"rest_bytes": -1}, {"flops": 1 << 70}, {"products": [1] * 5000}, {"products": ["many"]}],
+    [
+        {"rest_bytes": -1},
+        {"flops": 1 << 70},
+        {"products": [1] * 5000},
+        {"products": ["many"]},
+        {"chains": {**asdict(Chains()), "rest_bytes": -1}},
+    ],
 )
 def test_numbers_that_are_no_work_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"expected numbers|invalid literal"):

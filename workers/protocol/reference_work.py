@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 MOST_PRODUCTS = 4096
@@ -13,6 +13,33 @@ _NAME_CHARS, _MOST_NAMES = 200, 32
 
 _LARGEST = 1 << 62
 """Exclusive upper limit of every number of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chains:
+    """Chains of local operators that together combine many elements, as recurrences over
+    elementwise ones do (workers/shims/problem/observers/followed_elements.py), beside all others;
+    zeros without one.  All but the last number are modelled bytes with those of a launch for each
+    operator.
+    """
+
+    launched_bytes: int = 0
+    """Work of these chains."""
+    rest_bytes: int = 0
+    """Work of all operators but the other local ones."""
+    whole_bytes: int = 0
+    """Work of all operators."""
+    local_bytes: int = 0
+    """The other local ones, without their launches."""
+
+    @classmethod
+    def checked(cls, fields: dict[str, Any]) -> Chains:
+        """Read them from JSON written by the reference's process.  Raises ValueError."""
+        names = ("launched_bytes", "rest_bytes", "whole_bytes", "local_bytes")
+        numbers = {name: int(fields[name]) for name in names}
+        if not all(0 <= each < _LARGEST for each in numbers.values()):
+            raise ValueError(f"expected numbers of operations and bytes, got {str(fields)[:80]}")
+        return cls(**numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +73,7 @@ class ReferenceWork:
     """The part in the local tail (workers/shims/problem/observers/local_tail.py);
     None if it is not known.
     """
+    chains: Chains = field(default_factory=Chains)
     on_weights: tuple[str, ...] = ()
     """Parameters on which a good part of the work is done without the inputs
     (workers/shims/problem/observers/weight_work.py).
@@ -63,4 +91,11 @@ class ReferenceWork:
         if len(products) > MOST_PRODUCTS or not all(0 <= each < _LARGEST for each in numbers):
             raise ValueError(f"expected numbers of operations and bytes, got {str(fields)[:80]}")
         weights = tuple(str(name)[:_NAME_CHARS] for name in fields["on_weights"])[:_MOST_NAMES]
-        return cls(flops=flops, products=products, tail_bytes=tail, on_weights=weights, **rest)
+        return cls(
+            flops=flops,
+            products=products,
+            tail_bytes=tail,
+            chains=Chains.checked(fields["chains"]),
+            on_weights=weights,
+            **rest,
+        )

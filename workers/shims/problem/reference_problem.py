@@ -270,7 +270,7 @@ class Problem:
             with (
                 TimeLimit(WATCHED_S),
                 weights,  # outside the others, which count its own operators otherwise
-                FlopCounter() as counter,
+                FlopCounter(layout.values(inputs)) as counter,
                 OperatorTrace(layout.values(inputs)) as trace,
                 iterations,
                 gates,

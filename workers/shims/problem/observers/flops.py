@@ -7,6 +7,7 @@ compiler (workers/backends/support/dispatch_mode.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch.utils.flop_counter import flop_registry
@@ -24,15 +25,15 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
     as two, and of the work of all other operators.
     """
 
-    def __init__(self) -> None:
-        """Starts at zero."""
+    def __init__(self, inputs: Iterable[object] = ()) -> None:
+        """Starts at zero.  `inputs`: those of the call."""
         super().__init__()
         self.total = 0
         self.bytes = 0
         """Work of all operators, products included, in modelled bytes."""
         self.places: set[str] = set()
         """Places of all products (tf32_products.place_of)."""
-        self._tail = LocalTail()
+        self._tail = LocalTail(inputs)
         self._products: list[int] = []
         self._rest_bytes = 0
         self._rest_operators = 0
@@ -48,6 +49,7 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
             whole_bytes=self._tail.whole_bytes,
             local_bytes=self._tail.local_bytes,
             head_bytes=self._tail.head_bytes,
+            chains=self._tail.chains,
         )
 
     def tail_bytes(self, outputs: Any) -> int:

@@ -6,7 +6,9 @@ reduction and other operator that combines many elements; and the local head, th
 A candidate whose kernels only combine a few elements of each tensor that the library computed
 (workers/backends/recording/element_locality.py) can take over these operators and no other ones:
 those of the tail, unless the library goes on with its kernels' results; where that computes with
-others that follow from a few elements of inputs, those of the head as well.
+others that follow from a few elements of inputs, those of the head as well.  Chains of local
+operators that together combine many elements (followed_elements.py) they cannot take over: these
+are counted apart, too.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ import torch
 from workers.backends.recording import library_work
 from workers.backends.recording.element_locality import FEW
 from workers.backends.support.dispatch_mode import written
+from workers.protocol.reference_work import Chains
+from workers.shims.problem.observers.followed_elements import FollowedElements
 
 POINTWISE = frozenset(
     f"aten::{name}"
@@ -51,8 +55,8 @@ _GIVEN = _Origin(is_given=True)
 class LocalTail:
     """Record of the operators of one call."""
 
-    def __init__(self) -> None:
-        """Without an operator."""
+    def __init__(self, inputs: Iterable[object] = ()) -> None:
+        """Without an operator.  `inputs`: those of the call."""
         self._origins: dict[int, _Origin] = {}
         """By the address of a tensor's memory."""
         self._works: list[int] = []
@@ -63,6 +67,9 @@ class LocalTail:
         """All local operators."""
         self._head: set[int] = set()
         """Local operators of inputs, weights, and of each other's results."""
+        self._chains: set[int] = set()
+        """Local operators whose results follow from many elements."""
+        self._followed = FollowedElements(inputs)
 
     @property
     def whole_bytes(self) -> int:
@@ -79,6 +86,20 @@ class LocalTail:
         """The same of the local operators before all others."""
         return self._sum(self._head)
 
+    @property
+    def chains(self) -> Chains:
+        """Work of the chains that combine many elements, and beside them."""
+        if not self._chains:
+            return Chains()
+        near = self._locals - self._chains
+        every = set(range(len(self._works)))
+        return Chains(
+            launched_bytes=self._launched(self._chains),
+            rest_bytes=self._launched(every - near),
+            whole_bytes=self._launched(every),
+            local_bytes=sum(self._works[number] for number in near),
+        )
+
     def note(
         self, func: Any, args: Any, kwargs: Any, result: Any, work: int, flops: int = 0
     ) -> None:
@@ -88,6 +109,7 @@ class LocalTail:
         if func._schema.name in library_work.FREE:
             for tensor in library_work.tensors([result]):  # perhaps in memory of another one
                 self._origins.pop(library_work.identity(tensor), None)
+            self._followed.forget(library_work.tensors([result]))
             return
         number = len(self._works)
         self._works.append(work)
@@ -96,13 +118,19 @@ class LocalTail:
         if _is_constant(func, taken):  # like weights and constants of the module
             for tensor in made:
                 self._origins.pop(library_work.identity(tensor), None)
+            self._followed.forget(made)
             return
         size = max((x.numel() for x in made), default=0)
-        combines = func._schema.name in READS or _combines_few(func, args, taken, size, flops)
+        terms = _terms(func, args, taken, size, flops)
+        combines = func._schema.name in READS or 0 < terms <= FEW
         origin = self._origin(func, number, taken, size, combines=combines)
         if origin.last == number:
             self._locals.add(number)
             self._head |= {number} if origin.is_given else set()
+            if self._followed.combine(func, args, kwargs, made, terms if combines else 1):
+                self._chains.add(number)
+        else:
+            self._followed.begin(made)
         for tensor in made:
             self._origins[library_work.identity(tensor)] = origin
 
@@ -121,6 +149,11 @@ class LocalTail:
         works = [self._works[number] for number in numbers if self._works[number]]
         every = sum(map(bool, self._works))
         return sum(works) + library_work.of_launching(every) * len(works) // max(1, every)
+
+    def _launched(self, numbers: Iterable[int]) -> int:
+        """Modelled bytes of operators, with those of a launch for each."""
+        works = [self._works[number] for number in numbers if self._works[number]]
+        return sum(works) + library_work.LAUNCH_BYTES * len(works)
 
     def _of(self, tensor: torch.Tensor) -> _Origin:
         return self._origins.get(library_work.identity(tensor), _GIVEN)
@@ -152,13 +185,16 @@ def _is_constant(func: Any, taken: list[torch.Tensor]) -> bool:
     return name in library_work.FILLING or not (taken or is_random)
 
 
-def _combines_few(func: Any, args: Any, taken: list[torch.Tensor], size: int, flops: int) -> bool:
-    """Test whether each result of an operator follows from FEW elements at the most: of a product
-    by its terms, of a sum or a pool by the number of its results, of a batch norm by its mode.
+def _terms(func: Any, args: Any, taken: list[torch.Tensor], size: int, flops: int) -> int:
+    """Number of elements that each result of a product, sum, pool or batch norm combines; 0 if that
+    is not known: of a product by its terms, of a sum or a pool by the number of its results, of a
+    batch norm by its mode.
     """
     if flops:
-        return flops <= 2 * FEW * size
+        return -(-flops // (2 * max(1, size)))
     if "batch_norm" in func._schema.name:
         names = [each.name for each in func._schema.arguments]
-        return "no_training" in func._schema.name or not args[names.index("training")]
-    return size < max((x.numel() for x in taken), default=0) <= FEW * size
+        is_fixed = "no_training" in func._schema.name or not args[names.index("training")]
+        return int(is_fixed)
+    largest = max((x.numel() for x in taken), default=0)
+    return -(-largest // size) if 0 < size < largest else 0

@@ -1,0 +1,163 @@
+"""Elements of inputs, and of results of operators that combine many, from which each element of a
+tensor follows by local operators (workers/shims/problem/observers/local_tail.py).
+
+One local operator combines a few elements, a chain of them perhaps many: the state of a recurrence,
+unrolled over elementwise operators, follows from all earlier steps.  No kernel that combines a few
+elements can take over such a chain, so that its operators are counted apart.
+
+An element is known by the part of a tensor that a view shows: the same part has the element at each
+place, another part has another one.  Weights and constants do not count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from workers.backends.recording import library_work
+from workers.backends.recording.element_locality import FEW
+
+MOST_OF_ONE, MOST = 2 * FEW, 8 * FEW
+"""Elements of one tensor, and of all, that kernels which combine a few can take together: two
+launches one after the other, and several tensors.
+"""
+
+PLACED = (library_work.MOVES - library_work.COPIES) | {
+    f"aten::{name}" for name in ("index_put", "index_put_", "scatter", "scatter_")
+}
+"""Operators of which each result is an element of one argument or of another, at another place."""
+
+Element = tuple[int, int]
+"""A tensor, and the part of it."""
+
+Part = tuple[int, ...]
+"""Offset in a tensor's memory, sizes and strides, of neighbouring dimensions as one."""
+
+
+class _Record(NamedTuple):
+    part: Part
+    """The part of the memory that was written last."""
+    elements: frozenset[Element] | None
+    """None for too many."""
+
+
+_NONE: frozenset[Element] = frozenset()
+
+
+class FollowedElements:
+    """Record of one call."""
+
+    def __init__(self, inputs: Iterable[object] = ()) -> None:
+        """Only the inputs are known."""
+        self._inputs = frozenset(map(library_work.identity, library_work.tensors(inputs)))
+        self._records: dict[int, _Record] = {}
+        """By the address of a tensor's memory."""
+        self._number = 0
+
+    def forget(self, made: Iterable[torch.Tensor]) -> None:
+        """Note tensors without an element, as of constants."""
+        for tensor in made:
+            self._records.pop(library_work.identity(tensor), None)
+
+    def begin(self, made: Iterable[torch.Tensor]) -> None:
+        """Note the results of an operator that is not local: each element is one of its own."""
+        self._number += 1
+        for tensor in made:
+            self._write(tensor, frozenset({(-self._number, 0)}))
+
+    def combine(
+        self, func: Any, args: Sequence[Any], kwargs: Any, made: Iterable[torch.Tensor], terms: int
+    ) -> bool:
+        """Note the results of a local operator, of which each combines so many terms of each
+        argument.  Test whether they follow from too many elements.
+        """
+        self._number += 1
+        name = func._schema.name
+        outs = {each.name for each in func._schema.arguments if each.is_out} if kwargs else ()
+        read = args[1:] if name in library_work.OVERWRITING else args
+        others = [value for key, value in kwargs.items() if key not in outs]
+        taken = [self._of(each) for each in library_work.tensors([*read, *others])]
+        found = _larger(taken) if name in PLACED else _joined(taken)
+        if found is not None and (terms > 1 or name in PLACED):
+            found = self._apart(found, terms)
+        found = None if found is None or _are_many(found) else found
+        for tensor in made:
+            self._write(tensor, found)
+        return found is None
+
+    def _apart(self, elements: frozenset[Element], terms: int) -> frozenset[Element]:
+        """So many others in place of each of these elements."""
+        return frozenset(
+            (root, hash((part, self._number, term)))
+            for root, part in elements
+            for term in range(max(1, terms))
+        )
+
+    def _of(self, tensor: torch.Tensor) -> frozenset[Element] | None:
+        address, part = library_work.identity(tensor), _part(tensor)
+        record = self._records.get(address)
+        if record is None:
+            return frozenset({(address, hash(part))}) if address in self._inputs else _NONE
+        if record.elements is None or record.part == part:
+            return record.elements
+        return frozenset((root, hash((inner, part))) for root, inner in record.elements)
+
+    def _write(self, tensor: torch.Tensor, elements: frozenset[Element] | None) -> None:
+        """Note the elements of a tensor, or of a part: the others keep theirs, so that the larger
+        number is that of the whole.
+        """
+        address = library_work.identity(tensor)
+        before = self._records.get(address)
+        if before is not None and _is_in_part(tensor):
+            elements = _larger([elements, before.elements])
+        self._records[address] = _Record(_part(tensor), elements)
+
+
+def _joined(several: Iterable[frozenset[Element] | None]) -> frozenset[Element] | None:
+    found = _NONE
+    for each in several:
+        if each is None:
+            return None
+        found |= each
+    return found
+
+
+def _larger(several: Iterable[frozenset[Element] | None]) -> frozenset[Element] | None:
+    found = _NONE
+    for each in several:
+        if each is None:
+            return None
+        found = each if len(each) > len(found) else found
+    return found
+
+
+def _are_many(elements: frozenset[Element]) -> bool:
+    if len(elements) <= MOST_OF_ONE:
+        return False
+    return len(elements) > MOST or max(Counter(x[0] for x in elements).values()) > MOST_OF_ONE
+
+
+def _is_in_part(tensor: torch.Tensor) -> bool:
+    try:
+        whole = tensor.untyped_storage().nbytes()
+    except (RuntimeError, NotImplementedError):  # sparse, or opaque
+        return False
+    return tensor.numel() * tensor.element_size() < whole
+
+
+def _part(tensor: torch.Tensor) -> Part:
+    """The part of its memory that a tensor shows, whatever the shape."""
+    if tensor.layout != torch.strided:
+        return ()
+    merged: list[int] = []
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        if size == 1 or not stride:
+            continue
+        if merged and merged[-1] == size * stride:
+            merged[-2:] = [merged[-2] * size, stride]
+        else:
+            merged += [size, stride]
+    return (int(tensor.storage_offset()), *merged)
