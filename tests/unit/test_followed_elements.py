@@ -110,13 +110,21 @@ def _chosen(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+def _shares_of_eight(x: torch.Tensor) -> torch.Tensor:
+    parts = x.view(4, STEPS, 2, 8).exp()
+    for _ in range(3):
+        parts = parts / parts.sum(3, keepdim=True)
+    return parts
+
+
 def _four_by_four(x: torch.Tensor) -> torch.Tensor:
     parts = x.unbind(2)
     return sum(parts[1:], parts[0])
 
 
 @pytest.mark.parametrize(
-    "model", [_rows_apart, _polynomial, _iteration, _layers, _chosen, _four_by_four]
+    "model",
+    [_rows_apart, _polynomial, _iteration, _layers, _chosen, _shares_of_eight, _four_by_four],
 )
 def test_a_chain_combines_few_elements(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
     assert _work(model) == Chains()

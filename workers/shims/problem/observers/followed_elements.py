@@ -6,7 +6,8 @@ unrolled over elementwise operators, follows from all earlier steps.  No kernel 
 elements can take over such a chain, so that its operators are counted apart.
 
 An element is known by the part of a tensor that a view shows: the same part has the element at each
-place, another part has another one.  Weights and constants do not count.
+place, another part has another one.  Weights and constants do not count, and few terms that one
+operator adds up or pools count as one element: the next operator may take the same ones.
 """
 
 from __future__ import annotations
@@ -69,10 +70,10 @@ class FollowedElements:
             self._write(tensor, frozenset({(-self._number, 0)}))
 
     def combine(
-        self, func: Any, args: Sequence[Any], kwargs: Any, made: Iterable[torch.Tensor], terms: int
+        self, func: Any, args: Sequence[Any], kwargs: Any, made: Iterable[torch.Tensor]
     ) -> bool:
-        """Note the results of a local operator, of which each combines so many terms of each
-        argument.  Test whether they follow from too many elements.
+        """Note the results of a local operator.  Test whether they follow from too many
+        elements.
         """
         self._number += 1
         name = func._schema.name
@@ -81,20 +82,12 @@ class FollowedElements:
         others = [value for key, value in kwargs.items() if key not in outs]
         taken = [self._of(each) for each in library_work.tensors([*read, *others])]
         found = _larger(taken) if name in PLACED else _joined(taken)
-        if found is not None and (terms > 1 or name in PLACED):
-            found = self._apart(found, terms)
+        if found is not None and name in PLACED:
+            found = frozenset((root, hash((part, self._number))) for root, part in found)
         found = None if found is None or _are_many(found) else found
         for tensor in made:
             self._write(tensor, found)
         return found is None
-
-    def _apart(self, elements: frozenset[Element], terms: int) -> frozenset[Element]:
-        """So many others in place of each of these elements."""
-        return frozenset(
-            (root, hash((part, self._number, term)))
-            for root, part in elements
-            for term in range(max(1, terms))
-        )
 
     def _of(self, tensor: torch.Tensor) -> frozenset[Element] | None:
         address, part = library_work.identity(tensor), _part(tensor)

@@ -121,13 +121,12 @@ class LocalTail:
             self._followed.forget(made)
             return
         size = max((x.numel() for x in made), default=0)
-        terms = _terms(func, args, taken, size, flops)
-        combines = func._schema.name in READS or 0 < terms <= FEW
+        combines = func._schema.name in READS or _combines_few(func, args, taken, size, flops)
         origin = self._origin(func, number, taken, size, combines=combines)
         if origin.last == number:
             self._locals.add(number)
             self._head |= {number} if origin.is_given else set()
-            if self._followed.combine(func, args, kwargs, made, terms if combines else 1):
+            if self._followed.combine(func, args, kwargs, made):
                 self._chains.add(number)
         else:
             self._followed.begin(made)
@@ -185,16 +184,13 @@ def _is_constant(func: Any, taken: list[torch.Tensor]) -> bool:
     return name in library_work.FILLING or not (taken or is_random)
 
 
-def _terms(func: Any, args: Any, taken: list[torch.Tensor], size: int, flops: int) -> int:
-    """Number of elements that each result of a product, sum, pool or batch norm combines; 0 if that
-    is not known: of a product by its terms, of a sum or a pool by the number of its results, of a
-    batch norm by its mode.
+def _combines_few(func: Any, args: Any, taken: list[torch.Tensor], size: int, flops: int) -> bool:
+    """Test whether each result of an operator follows from FEW elements at the most: of a product
+    by its terms, of a sum or a pool by the number of its results, of a batch norm by its mode.
     """
     if flops:
-        return -(-flops // (2 * max(1, size)))
+        return flops <= 2 * FEW * size
     if "batch_norm" in func._schema.name:
         names = [each.name for each in func._schema.arguments]
-        is_fixed = "no_training" in func._schema.name or not args[names.index("training")]
-        return int(is_fixed)
-    largest = max((x.numel() for x in taken), default=0)
-    return -(-largest // size) if 0 < size < largest else 0
+        return "no_training" in func._schema.name or not args[names.index("training")]
+    return size < max((x.numel() for x in taken), default=0) <= FEW * size
