@@ -1,8 +1,8 @@
 """Equivalent answers, which differ from the expected one and are right.
 
 * Ties: an index is right if it points at a value equal to the expected one's.  The operations that
-  return indices (top-k, sort, argmax) show in which tensor.  Not if the operation defines which of
-  equal values comes first, and they are equal without rounding (`rounding.has_order`).
+  return indices (top-k, sort, argmax) show in which tensor.  Not if the operation keeps the order
+  of equal values (`rounding.has_order`).
 * Elements that rounding decides (a value rounded to an integer, a comparison, the expert that
   a token is sent to): every answer is right that the reference gives if each of its
   operations has an error of the size of a rounding (`rounding.Perturbed`).  So is NaN where one of
@@ -130,7 +130,7 @@ class Selections(Watching):  # type: ignore[no-untyped-call]
                 indices=indices,
                 source=source,
                 dim=dim,
-                ordered=rounding.has_order(name, source, nominal, named),
+                ordered=rounding.has_order(named),
                 nominal=nominal,
             )
         )

@@ -73,9 +73,6 @@ SELECTIONS = (
 )
 """Operations that return indices into their first argument."""
 
-FIRST = ("argmax", "argmin", "max", "min")
-"""Operations of which PyTorch documents that the first of equal values is chosen."""
-
 UNTIED, UNTIED_AT_LEAST = 2.0**-45, 1e-300
 """Relative and least change of numbers that are equal, for an operation that selects one of them:
 less than the distance of two numbers of single precision.
@@ -135,7 +132,7 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         elif _decides(name, kwargs):
             args, kwargs = layout.mapped(self._shifted, (args, kwargs))
         result = super().compute(func, called, args, kwargs)
-        if name in SELECTIONS and not has_order(name, args[0], nominal(args[0]), kwargs):
+        if name in SELECTIONS and not has_order(kwargs):
             untied = super().compute(func, called, (self._untied(args[0]), *args[1:]), kwargs)
             return _with_indices(result, untied)
         if name.startswith(CUMULATES):
@@ -236,25 +233,12 @@ def _is_power_of_two(number: Any) -> Any:
     return torch.frexp(number.abs().double()).mantissa == 0.5
 
 
-def has_order(
-    name: str, source: torch.Tensor, called: torch.dtype, named: Mapping[str, Any]
-) -> bool:
-    """Test whether the order of equal values decides which of them a selection chooses: in a stable
-    sort, and where the first is chosen of values that no rounding parts.  `source`: a twin's
-    argument; `called`: its type in the problem's code; `named`: further arguments.
+def has_order(named: Mapping[str, Any]) -> bool:
+    """Test whether the order of equal values decides which of them a selection chooses, as it does
+    in a stable sort.  `named`: its further arguments.  The first maximum, which PyTorch documents
+    for `argmax`, is no such promise: blocks of a kernel find another one of equal values.
     """
-    return bool(named.get("stable")) or (name in FIRST and _are_unrounded(source, called))
-
-
-def _are_unrounded(values: torch.Tensor, called: torch.dtype) -> bool:
-    """Test for whole numbers, and for wider copies of numbers of the type `called`, such as inputs
-    and numbers that are only moved or compared.
-    """
-    if not is_inexact(values.dtype):
-        return True
-    return values.dtype != called and bool(
-        ((values.to(called).to(values.dtype) == values) | values.isnan()).all()
-    )
+    return bool(named.get("stable"))
 
 
 def operation(func: Any) -> str:

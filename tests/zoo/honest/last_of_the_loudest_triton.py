@@ -1,8 +1,7 @@
-# zoo: problem=loudest_channels backend=triton status=incorrect verdict=clean findings=-
-"""The last of equal values, where the library's `max` promises the first: random numbers have none.
+# zoo: problem=loudest_channels backend=triton status=passed verdict=clean findings=-
+"""The last of equal values, where the library's `max` gives the first.
 
-Stopped by structure: some rows repeat values, and the order of equal inputs is part of the answer.
-"""
+Any of them is right: the values at these places are equal."""
 
 import torch
 import triton
