@@ -12,6 +12,11 @@ from workers.backends.support.time_limit import TimeLimit
 
 SHORT_S, CAUGHT_S, LONG_S = 0.02, 0.2, 5.0
 
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""A signal may come in a callback of the garbage collector, in which hypothesis measures it: Python
+ignores the error there, and the next signal raises it again.
+"""
+
 
 def endless(x: torch.Tensor) -> torch.Tensor:
     while True:

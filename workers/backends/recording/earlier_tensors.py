@@ -156,8 +156,8 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
         prepares: bool = False,
     ) -> None:
         """Note the results of a launch, and whether each follows from a few elements, from one at
-        its place, or from a few of inputs.  Otherwise the result is no tensor of the library's, even
-        if it is in one's memory: kernels that combine a few elements sort, if there are many.
+        its place, or from a few of inputs.  Otherwise the result is no tensor of the library's,
+        even if it is in one's memory: kernels that combine a few elements sort, if there are many.
         """
         addresses = set(map(identity, results))
         self._derived |= addresses
