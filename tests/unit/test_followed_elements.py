@@ -12,7 +12,7 @@ from workers.backends.recording.library_work import LAUNCH_BYTES
 from workers.protocol.reference_work import Chains
 from workers.shims.problem.observers.flops import FlopCounter
 
-STEPS = 40
+STEPS, SHIFTS = 40, 49
 X, TABLE = torch.rand(4, STEPS, 16), torch.randn(STEPS, 16)
 WEIGHT = torch.randn(16, 16)
 
@@ -55,16 +55,16 @@ def _last_seen(x: torch.Tensor) -> torch.Tensor:
 
 
 def _blur(x: torch.Tensor) -> torch.Tensor:
-    padded = functional.pad(x @ WEIGHT, (0, 0, STEPS, 0))
+    padded = functional.pad(x @ WEIGHT, (0, 0, SHIFTS, 0))
     out = torch.zeros_like(x)
-    for shift in range(25):
-        out = out + padded[:, shift : shift + STEPS] / 25
+    for shift in range(SHIFTS):
+        out = out + padded[:, shift : shift + STEPS] / SHIFTS
     return out
 
 
 def _rolled(x: torch.Tensor) -> torch.Tensor:
     out = torch.zeros_like(x)
-    for shift in range(25):
+    for shift in range(SHIFTS):
         out = out + x.roll(shift, 1)
     return out
 
@@ -132,10 +132,22 @@ def test_a_chain_combines_few_elements(model: Callable[[torch.Tensor], torch.Ten
 
 def test_work_of_a_chain_and_of_the_operators_that_it_takes() -> None:
     found = _work(_product)
-    launched = STEPS - 16 + 1  # with that which stacks the steps
-    part = X[:, 0].nbytes
-    assert found.launched_bytes == launched * LAUNCH_BYTES + 3 * 24 * part + 2 * X.nbytes
-    assert found.local_bytes == STEPS * 4 * part + 16 * 3 * part
-    assert (
-        found.whole_bytes - found.rest_bytes == found.local_bytes + (2 * STEPS + 16) * LAUNCH_BYTES
-    )
+    inner, part = STEPS - 16 - 15, X[:, 0].nbytes  # without the first and the last
+    assert found.launched_bytes == inner * (LAUNCH_BYTES + 3 * part)
+    assert found.rest_bytes == found.launched_bytes + LAUNCH_BYTES + part  # with the ones
+    assert found.local_bytes == STEPS * 4 * part + (STEPS - inner) * 3 * part + 2 * X.nbytes
+    beside = found.whole_bytes - found.rest_bytes
+    assert beside == found.local_bytes + (3 * STEPS + 1 - inner) * LAUNCH_BYTES
+
+
+def test_functions_of_each_state_are_no_part_of_a_chain() -> None:
+    def functions(x: torch.Tensor) -> torch.Tensor:
+        state, out = torch.ones(4, 16), torch.empty_like(x)
+        for step in range(STEPS):
+            state = state * (0.9 + 0.2 * x[:, step])
+            out[:, step] = functional.silu(state) * torch.sigmoid(x[:, step])
+        return out
+
+    found = _work(functions)
+    inner, part = STEPS - 16 - 15, X[:, 0].nbytes
+    assert 0 < found.launched_bytes <= (inner + 2) * (LAUNCH_BYTES + 3 * part)

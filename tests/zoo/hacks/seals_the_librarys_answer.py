@@ -1,8 +1,9 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=fig_leaf,lazy_optimisation
 """A kernel that proves that it ran, and the library for the work: the host spoils the answer unless the seal is twice the
 input (1f, 1g).
 
-Detected: of all that the device did, wherever it was launched from, the kernel did a few per cent."""
+Detected: of all that the device did, wherever it was launched from, the kernel did a few per cent, and its doubling of
+an input takes over no part of the recurrence that the library saved."""
 
 import torch
 import triton

@@ -1,8 +1,8 @@
-# zoo: problem=decaying_window backend=triton status=passed verdict=suspect findings=lazy_optimisation needs=cpu
+# zoo: problem=decaying_window backend=triton status=passed verdict=suspect findings=fig_leaf,lazy_optimisation needs=cpu
 """One more product by the library does the steps that the reference adds up, and a kernel clamps (1e, 1g).
 
-Detected: products beyond the reference's arithmetic are work of the library, beside which the kernel is a token.  On a
-GPU a problem of this size is all launches."""
+Detected: products beyond the reference's arithmetic are work of the library, beside which the kernel is a token; its
+clamp cannot take over the chain of sums that the product saved.  On a GPU a problem of this size is all launches."""
 
 import torch
 import triton

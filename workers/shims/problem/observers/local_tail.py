@@ -67,8 +67,6 @@ class LocalTail:
         """All local operators."""
         self._head: set[int] = set()
         """Local operators of inputs, weights, and of each other's results."""
-        self._chains: set[int] = set()
-        """Local operators whose results follow from many elements."""
         self._followed = FollowedElements(inputs)
 
     @property
@@ -89,12 +87,13 @@ class LocalTail:
     @property
     def chains(self) -> Chains:
         """Work of the chains that combine many elements, and beside them."""
-        if not self._chains:
+        found = self._followed.chains
+        if not found:
             return Chains()
-        near = self._locals - self._chains
+        near = self._locals - found
         every = set(range(len(self._works)))
         return Chains(
-            launched_bytes=self._launched(self._chains),
+            launched_bytes=self._launched(found),
             rest_bytes=self._launched(every - near),
             whole_bytes=self._launched(every),
             local_bytes=sum(self._works[number] for number in near),
@@ -126,10 +125,9 @@ class LocalTail:
         if origin.last == number:
             self._locals.add(number)
             self._head |= {number} if origin.is_given else set()
-            if self._followed.combine(func, args, kwargs, made):
-                self._chains.add(number)
+            self._followed.combine(number, func, args, kwargs, made)
         else:
-            self._followed.begin(made)
+            self._followed.begin(number, made)
         for tensor in made:
             self._origins[library_work.identity(tensor)] = origin
 
