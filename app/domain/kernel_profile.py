@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LAUNCH_BYTES = 5 << 20
+"""Bytes that a GPU moves in the time of a launch."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class KernelRow:
@@ -34,7 +37,8 @@ class KernelRow:
 class ReferenceChains:
     """Work of the reference's chains of operators that each combine a few elements and together
     many, as recurrences over elementwise operators do, and of the operators beside them, as bytes
-    that a GPU moves in the same time; zeros without such a chain.
+    that a GPU moves in the same time; zeros without such a chain
+    (workers/shims/problem/observers/followed_elements.py).
     """
 
     launched_bytes: int = 0

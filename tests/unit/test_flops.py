@@ -12,8 +12,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
+from app.domain.kernel_profile import ReferenceChains
 from workers.backends.recording.library_work import OPERATOR_BYTES
-from workers.protocol.reference_work import Chains, ReferenceWork
+from workers.protocol.reference_work import ReferenceWork
 from workers.shims.problem.observers.flops import FlopCounter
 
 
@@ -69,7 +70,7 @@ def test_work_is_read_as_it_was_written() -> None:
         rest_operators=2,
         head_bytes=7,
         tail_bytes=5,
-        chains=Chains(launched_bytes=3, rest_bytes=4),
+        chains=ReferenceChains(launched_bytes=3, rest_bytes=4),
     )
     assert ReferenceWork.checked(json.loads(json.dumps(asdict(work)))) == work
 
@@ -81,7 +82,7 @@ def test_work_is_read_as_it_was_written() -> None:
         {"flops": 1 << 70},
         {"products": [1] * 5000},
         {"products": ["many"]},
-        {"chains": {**asdict(Chains()), "rest_bytes": -1}},
+        {"chains": {**asdict(ReferenceChains()), "rest_bytes": -1}},
     ],
 )
 def test_numbers_that_are_no_work_are_refused(wrong: dict[str, object]) -> None:

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from workers.backends.recording.library_work import LAUNCH_BYTES
-from workers.protocol.reference_work import Chains
+from app.domain.kernel_profile import LAUNCH_BYTES, ReferenceChains
 from workers.shims.problem.observers.flops import FlopCounter
 
 STEPS, SHIFTS = 40, 49
@@ -17,7 +16,7 @@ X, TABLE = torch.rand(4, STEPS, 16), torch.randn(STEPS, 16)
 WEIGHT = torch.randn(16, 16)
 
 
-def _work(model: Callable[[torch.Tensor], object]) -> Chains:
+def _work(model: Callable[[torch.Tensor], object]) -> ReferenceChains:
     with torch.no_grad(), FlopCounter([X]) as counter:
         model(X)
     return counter.work.chains
@@ -127,7 +126,7 @@ def _four_by_four(x: torch.Tensor) -> torch.Tensor:
     [_rows_apart, _polynomial, _iteration, _layers, _chosen, _shares_of_eight, _four_by_four],
 )
 def test_a_chain_combines_few_elements(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    assert _work(model) == Chains()
+    assert _work(model) == ReferenceChains()
 
 
 def test_work_of_a_chain_and_of_the_operators_that_it_takes() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
+
+from app.domain.kernel_profile import ReferenceChains
 
 MOST_PRODUCTS = 4096
 """Most products of a call that are listed."""
@@ -13,33 +16,6 @@ _NAME_CHARS, _MOST_NAMES = 200, 32
 
 _LARGEST = 1 << 62
 """Exclusive upper limit of every number of it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chains:
-    """Chains of local operators that together combine many elements, as recurrences over
-    elementwise ones do (workers/shims/problem/observers/followed_elements.py), beside all others;
-    zeros without one.  All but the last number are modelled bytes with those of a launch for each
-    operator.
-    """
-
-    launched_bytes: int = 0
-    """Work of these chains."""
-    rest_bytes: int = 0
-    """Work of all operators but the other local ones."""
-    whole_bytes: int = 0
-    """Work of all operators."""
-    local_bytes: int = 0
-    """The other local ones, without their launches."""
-
-    @classmethod
-    def checked(cls, fields: dict[str, Any]) -> Chains:
-        """Read them from JSON written by the reference's process.  Raises ValueError."""
-        names = ("launched_bytes", "rest_bytes", "whole_bytes", "local_bytes")
-        numbers = {name: int(fields[name]) for name in names}
-        if not all(0 <= each < _LARGEST for each in numbers.values()):
-            raise ValueError(f"expected numbers of operations and bytes, got {str(fields)[:80]}")
-        return cls(**numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +49,7 @@ class ReferenceWork:
     """The part in the local tail (workers/shims/problem/observers/local_tail.py);
     None if it is not known.
     """
-    chains: Chains = field(default_factory=Chains)
+    chains: ReferenceChains = field(default_factory=ReferenceChains)
     on_weights: tuple[str, ...] = ()
     """Parameters on which a good part of the work is done without the inputs
     (workers/shims/problem/observers/weight_work.py).
@@ -87,7 +63,9 @@ class ReferenceWork:
         names = ("rest_bytes", "rest_operators", "whole_bytes", "local_bytes", "head_bytes")
         rest = {name: int(fields[name]) for name in names}
         tail = None if fields["tail_bytes"] is None else int(fields["tail_bytes"])
-        numbers = (flops or 0, tail or 0, *products, *rest.values())
+        chained = [each.name for each in dataclasses.fields(ReferenceChains)]
+        chains = {name: int(fields["chains"][name]) for name in chained}
+        numbers = (flops or 0, tail or 0, *products, *rest.values(), *chains.values())
         if len(products) > MOST_PRODUCTS or not all(0 <= each < _LARGEST for each in numbers):
             raise ValueError(f"expected numbers of operations and bytes, got {str(fields)[:80]}")
         weights = tuple(str(name)[:_NAME_CHARS] for name in fields["on_weights"])[:_MOST_NAMES]
@@ -95,7 +73,7 @@ class ReferenceWork:
             flops=flops,
             products=products,
             tail_bytes=tail,
-            chains=Chains.checked(fields["chains"]),
+            chains=ReferenceChains(**chains),
             on_weights=weights,
             **rest,
         )

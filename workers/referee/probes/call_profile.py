@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from app.domain.backend import OWN_ORIGINS
 from app.domain.evaluation import Timing
 from app.domain.evidence import KernelCode, Testimony
-from app.domain.kernel_profile import KernelRow, Profile, ReferenceChains
+from app.domain.kernel_profile import KernelRow, Profile
 from workers.protocol import kernel_code, launch_records, problem_spec
 from workers.protocol.control_channel import Command
 from workers.protocol.launch_records import Launch
@@ -87,7 +87,7 @@ def profile(
         reference_elementwise_bytes=spec.work.local_bytes,
         reference_head_bytes=spec.work.head_bytes,
         reference_tail_bytes=spec.work.tail_bytes,
-        reference_chains=ReferenceChains(**asdict(spec.work.chains)),
+        reference_chains=spec.work.chains,
         device_us=account.device_ns / 1000,
         profiler_error=error,
     )

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from app.domain.kernel_profile import LAUNCH_BYTES, ReferenceChains
 from workers.backends.recording import library_work
 from workers.backends.recording.element_locality import FEW
 from workers.backends.support.dispatch_mode import written
-from workers.protocol.reference_work import Chains
 from workers.shims.problem.observers.followed_elements import FollowedElements
 
 POINTWISE = frozenset(
@@ -85,14 +85,14 @@ class LocalTail:
         return self._sum(self._head)
 
     @property
-    def chains(self) -> Chains:
+    def chains(self) -> ReferenceChains:
         """Work of the chains that combine many elements, and beside them."""
         found = self._followed.chains
         if not found:
-            return Chains()
+            return ReferenceChains()
         near = self._locals - found
         every = set(range(len(self._works)))
-        return Chains(
+        return ReferenceChains(
             launched_bytes=self._launched(found),
             rest_bytes=self._launched(every - near),
             whole_bytes=self._launched(every),
@@ -150,7 +150,7 @@ class LocalTail:
     def _launched(self, numbers: Iterable[int]) -> int:
         """Modelled bytes of operators, with those of a launch for each."""
         works = [self._works[number] for number in numbers if self._works[number]]
-        return sum(works) + library_work.LAUNCH_BYTES * len(works)
+        return sum(works) + LAUNCH_BYTES * len(works)
 
     def _of(self, tensor: torch.Tensor) -> _Origin:
         return self._origins.get(library_work.identity(tensor), _GIVEN)
