@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 
 from app.domain.backend import BACKENDS
-from app.domain.evaluation import Status
+from app.domain.evaluation import Status, Timing
 from app.domain.evidence import Testimony
 from app.domain.job import Job
 from app.domain.source import device_branches
@@ -141,7 +141,7 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
             timing = paired_benchmark.run(context.runner, quiet_host, budget, guess_us, alone=alone)
     _require_correct(context)
     shortages.refuse(context, progress)
-    if timing is not None and timing.ci_low > variant_calls.FASTER and context.job.options.variants:
+    if _is_faster(timing) and context.job.options.variants:
         with progress.stages.stage("correctness"):
             variant_calls.try_other_places(context.runner, usual_sizes)
         _require_correct(context)
@@ -149,6 +149,11 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
     if context.job.options.protocol == "kernelgym":
         with progress.stages.stage("events"):
             progress.timing = event_timing.added(progress.timing, context.runner, quiet_host)
+
+
+def _is_faster(timing: Timing | None) -> bool:
+    """Test whether a candidate is certainly so much faster that it is worth further checks."""
+    return timing is not None and timing.ci_low > variant_calls.FASTER
 
 
 def _timing_budget(context: EvaluationContext) -> sizing.TimingBudget:
@@ -356,9 +361,7 @@ def _perturb_weights(context: EvaluationContext, progress: Progress) -> None:
     if may_be_interpreter_fault(context.job, context.resources.device):
         return
     with progress.stages.stage("weights"):
-        timing = progress.timing
-        is_faster = timing is not None and timing.ci_low > variant_calls.FASTER
-        calls = context.runner.record.calls if is_faster else 0
+        calls = context.runner.record.calls if _is_faster(progress.timing) else 0
         progress.fresh_weights = perturbed_weights.check(context, progress.ablation, calls)
 
 

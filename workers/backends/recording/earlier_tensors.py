@@ -221,11 +221,10 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
         self.goes_on |= computes and not self._mapped.isdisjoint(taken)
         self.begins |= computes and not self._prepared.isdisjoint(taken)
         makes = (computes and not prepares) or not self._made.isdisjoint(taken)
+        of_launches = (self._mapped, self._prepared, self._launched)
         for known, is_one in (
             (self._made, is_derived and makes),
-            (self._mapped, moves and not self._mapped.isdisjoint(taken)),
-            (self._prepared, moves and not self._prepared.isdisjoint(taken)),
-            (self._launched, moves and not self._launched.isdisjoint(taken)),
+            *((each, moves and not each.isdisjoint(taken)) for each in of_launches),
             (self._derived, is_derived and (computes or moves)),
         ):
             known -= results - self._given
