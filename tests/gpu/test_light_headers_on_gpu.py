@@ -4,13 +4,12 @@ those do not suffice.
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch.utils import cpp_extension
 
-from workers.backends.support import light_headers
+from tests import extension_builds
 from workers.sandbox import toolchain
 
 pytestmark = [
@@ -51,18 +50,9 @@ DECLARED = "torch::Tensor twice_cuda(torch::Tensor x);"
 def test_a_cuda_extension_is_compiled(
     answer: str, attempts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = getattr(cpp_extension, light_headers.BUILD)
-    made: list[None] = []
-
-    def counting(*args: Any, **kwargs: Any) -> None:
-        made.append(None)
-        original(*args, **kwargs)
-
-    monkeypatch.setattr(cpp_extension, light_headers.BUILD, counting)
-    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
     for name, value in toolchain.environment().items():
         monkeypatch.setenv(name, value)
-    light_headers.use(tmp_path / "headers", cpp_extension)
+    made = extension_builds.counted(tmp_path, monkeypatch)
     source = KERNEL.replace("SHIFTED", answer)
     built = partial(cpp_extension.load_inline, f"twice_{attempts}", DECLARED, source)
     module = built(functions=["twice_cuda"])

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch.utils import cpp_extension
 
+from tests import extension_builds
 from workers.backends.support import light_headers
 
 needs_compiler = pytest.mark.skipif(
@@ -74,16 +75,7 @@ def test_torch_has_the_function_that_is_wrapped() -> None:
 @needs_compiler
 def test_extensions_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors, factories, dispatch and optional arguments compile with the stand-ins."""
-    original = getattr(cpp_extension, light_headers.BUILD)
-    attempts: list[None] = []
-
-    def counting(*args: Any, **kwargs: Any) -> None:
-        attempts.append(None)
-        original(*args, **kwargs)
-
-    monkeypatch.setattr(cpp_extension, light_headers.BUILD, counting)
-    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "built"))
-    light_headers.use(tmp_path / "headers", cpp_extension)
+    attempts = extension_builds.counted(tmp_path, monkeypatch)
     module = cpp_extension.load_inline("scaling", cpp_sources=SOURCE, functions=["scaled"])
     x = torch.tensor([1.0, -2.0])
     assert module.scaled(x, 3.0, torch.ones(2)).tolist() == [4.0, -5.0]

@@ -34,9 +34,9 @@ def get_inputs():
 ENDLESS = "while float(x.abs().max()) > 8: calls[-1] = None"
 
 
-def _session(folder: Path, loop: str) -> tuple[InputSlots, Session, list[torch.dtype | None]]:
+def _session(folder: Path, source: str) -> tuple[InputSlots, Session, list[torch.dtype | None]]:
     problem = Problem(folder, CPU)
-    assert not problem.load(SOURCE.replace("LOOP", loop).encode(), "Model", by_cases=False)
+    assert not problem.load(source.encode(), "Model", by_cases=False)
     session = problem.session(0, SEED, sole=True)
     slots = problem_spec.Slots(4, 4)
     arena = session.arena = problem_spec.arena(session.spec, slots)
@@ -53,7 +53,7 @@ def _session(folder: Path, loop: str) -> tuple[InputSlots, Session, list[torch.d
 
 
 def test_a_variant_takes_two_true_answers(tmp_path: Path) -> None:
-    slots, session, calls = _session(tmp_path, "pass")
+    slots, session, calls = _session(tmp_path, SOURCE.replace("LOOP", "pass"))
     assert session.spec.truth == true_answer.Truth.FP64
     kinds = (Variant.SCALED, Variant.EDGES)
     made, _ = slots.vary(session, 0, sum(1 << each for each in kinds), 1, SEED)
@@ -74,7 +74,7 @@ def test_inputs_on_which_a_call_never_ends_are_tried_once(
 ) -> None:
     monkeypatch.setattr(input_slots, "ENDLESS_S", 0.05)
     monkeypatch.setattr(input_slots, "ENDLESS_CALLS", 0)
-    slots, session, calls = _session(tmp_path, ENDLESS)
+    slots, session, calls = _session(tmp_path, SOURCE.replace("LOOP", ENDLESS))
     for _ in range(2):
         made, refused = slots.vary(session, 0, 1 << Variant.SCALED, 1, SEED)
         assert (made, refused) == (0, "scaled: the reference raises TimeoutError\n")
@@ -99,8 +99,7 @@ def get_inputs():
 def test_later_questions_about_products_take_the_true_answer_without_a_mode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{__name__}.SOURCE", BEHIND_A_SUM)
-    slots, session, _ = _session(tmp_path, "")
+    slots, session, _ = _session(tmp_path, BEHIND_A_SUM)
     plain: list[bool] = []
     answer = narrow_products._Question.plain_answer
 
