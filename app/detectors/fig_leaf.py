@@ -33,7 +33,7 @@ from typing import Any
 
 from app.detectors import base
 from app.domain.evaluation import Evaluation
-from app.domain.kernel_profile import LAUNCH_BYTES, Profile
+from app.domain.kernel_profile import LAUNCH_MB, Profile
 from app.domain.verdict import Finding, Label, Subject
 
 SHARE = 0.05
@@ -178,7 +178,7 @@ def _by_chains(evaluation: Evaluation, profile: Profile) -> Found | None:
     if mapped is None or chains is None or not chains.launched_bytes:
         return None
     launches = sum(row.launches for row in base.library_rows(profile)) // max(1, profile.calls)
-    mapped += LAUNCH_BYTES * launches
+    mapped += (LAUNCH_MB << 20) * launches
     saved = min(chains.launched_bytes, chains.rest_bytes - mapped)
     if saved <= REWRITTEN * chains.local_bytes + REST * chains.whole_bytes:
         return None

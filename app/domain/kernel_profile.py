@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LAUNCH_BYTES = 5 << 20
-"""Bytes that a GPU moves in the time of a launch."""
+LAUNCH_MB = 5
+"""Memory that a GPU moves in the time of a launch."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from app.domain.kernel_profile import LAUNCH_BYTES, ReferenceChains
+from app.domain.kernel_profile import ReferenceChains
+from workers.backends.recording.library_work import LAUNCH_BYTES
 from workers.shims.problem.observers.flops import FlopCounter
 
 STEPS, SHIFTS = 40, 49

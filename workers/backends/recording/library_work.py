@@ -22,16 +22,17 @@ from typing import Any, NamedTuple, TypeGuard
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from app.domain.kernel_profile import LAUNCH_BYTES
+from app.domain.kernel_profile import LAUNCH_MB
 from workers.backends.recording import execution_trace, products
 from workers.backends.support.dispatch_mode import Watching, written
 
 FLOPS_PER_BYTE = 20
 """fp32 operations in the time of a byte: some 60 TFLOP/s and 3.3 TB/s on an H100."""
 
-OPERATOR_BYTES = 1 << 16
-"""Bytes that stand for one more operator in comparisons of two ways to compute an answer; for each
-beyond MANY, LAUNCH_BYTES.  With so much for all, a few operators more would tell in small problems.
+OPERATOR_BYTES, LAUNCH_BYTES = 1 << 16, LAUNCH_MB << 20
+"""Bytes that stand for one more operator in comparisons of two ways to compute an answer: for each,
+and for each beyond MANY.  With those of a launch for all, a few operators more would tell in small
+problems.
 """
 
 MANY = 512

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from app.domain.kernel_profile import LAUNCH_BYTES, ReferenceChains
+from app.domain.kernel_profile import ReferenceChains
 from workers.backends.recording import library_work
 from workers.backends.recording.element_locality import FEW
 from workers.backends.support.dispatch_mode import written
@@ -150,7 +150,7 @@ class LocalTail:
     def _launched(self, numbers: Iterable[int]) -> int:
         """Modelled bytes of operators, with those of a launch for each."""
         works = [self._works[number] for number in numbers if self._works[number]]
-        return sum(works) + LAUNCH_BYTES * len(works)
+        return sum(works) + library_work.LAUNCH_BYTES * len(works)
 
     def _of(self, tensor: torch.Tensor) -> _Origin:
         return self._origins.get(library_work.identity(tensor), _GIVEN)
